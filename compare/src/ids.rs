@@ -1,0 +1,78 @@
+//! The ids and rows of a run, as functions of a seed and a number.
+//!
+//! Id `n` can be made again at any time, so that re-inserting an old one needs no memory of what
+//! was inserted, and every system of a round gets exactly the same bytes.
+//!
+//! Invariant I1: two numbers of one seed never give the same id. The first half of an id is a
+//! bijection of its number, so this holds for certain, not just very probably.
+
+/// An id: 16 bytes that look random.
+pub type Id = [u8; 16];
+
+/// The size of a business row that is written with an id.
+pub const ROW_BYTES: usize = 200;
+
+const POOL_BYTES: usize = 64 * 1024;
+
+/// The finalizer of splitmix64, a bijection.
+fn mix(x: u64) -> u64 {
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// The id with number `n` under `seed`.
+pub fn id(seed: u64, n: u64) -> Id {
+    let first = mix(n.wrapping_add(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+    let second = mix(first ^ 0x5851_f42d_4c95_7f2d);
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&first.to_le_bytes());
+    bytes[8..].copy_from_slice(&second.to_le_bytes());
+    bytes
+}
+
+/// Business rows: 200 bytes each that no compressor makes smaller, chosen by the id.
+pub struct Rows {
+    pool: Vec<u8>,
+}
+
+impl Rows {
+    pub fn new(seed: u64) -> Rows {
+        let mut pool = Vec::with_capacity(POOL_BYTES + ROW_BYTES);
+        for n in 0.. {
+            if pool.len() >= POOL_BYTES + ROW_BYTES {
+                break;
+            }
+            pool.extend_from_slice(&id(!seed, n));
+        }
+        Rows { pool }
+    }
+
+    /// The row that belongs to an id.
+    pub fn of(&self, id: &Id) -> &[u8] {
+        let at = usize::from(u16::from_le_bytes([id[0], id[1]]));
+        &self.pool[at..at + ROW_BYTES]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn ids_differ_and_come_back_i1() {
+        let ids: HashSet<Id> = (0..100_000).map(|n| id(7, n)).collect();
+        assert_eq!(ids.len(), 100_000);
+        assert!(ids.contains(&id(7, 99_999)));
+        assert!(!ids.contains(&id(8, 5)));
+    }
+
+    #[test]
+    fn rows_have_their_size_at_both_ends_of_the_pool() {
+        let rows = Rows::new(1);
+        assert_eq!(rows.of(&[0; 16]).len(), ROW_BYTES);
+        assert_eq!(rows.of(&[255; 16]).len(), ROW_BYTES);
+        assert_ne!(rows.of(&[0; 16]), rows.of(&[255; 16]));
+    }
+}

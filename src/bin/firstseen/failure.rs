@@ -1,0 +1,95 @@
+//! How a verb ends: well ([`Ending`]) or not ([`Failure`]), with the exit codes of both.
+//!
+//! The codes are promised in the help ([`EXIT_CODES`]); a change here is a change of behaviour.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// The table of exit codes, as the help shows it.
+pub(crate) const EXIT_CODES: &str = "\
+Exit codes:
+  0    done (also when the reader of standard output went away)
+  1    the store, a file or a pipe failed
+  2    wrong usage
+  3    stopped at a bad row
+  4    peek, forget: at least one id was not known
+  130  interrupted by Ctrl-C; what was done is committed";
+
+/// A verb that did what it was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Done,
+    /// At least one id asked for was not known.
+    NotKnown,
+    Interrupted,
+}
+
+impl Ending {
+    pub(crate) fn exit_code(self) -> ExitCode {
+        ExitCode::from(match self {
+            Ending::Done => 0,
+            Ending::NotKnown => 4,
+            Ending::Interrupted => 130,
+        })
+    }
+}
+
+/// Why a verb gave up.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The arguments don't fit the input.
+    Usage(String),
+    /// A row has no usable id, and the run stops at such rows.
+    BadRow { row: u64, offset: u64, why: String },
+    /// Standard output's reader is gone.
+    BrokenPipe,
+    /// A file or pipe failed: what was done with it, and why.
+    File(String),
+    /// The store said no.
+    Store(firstseen::Error),
+}
+
+impl Failure {
+    /// A failed operation on a named file.
+    pub(crate) fn file(path: &Path, error: &io::Error) -> Failure {
+        Failure::File(format!("{}: {error}", path.display()))
+    }
+
+    /// A failed write to standard output.
+    pub(crate) fn stdout(error: &io::Error) -> Failure {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::BrokenPipe,
+            _ => Failure::File(format!("standard output: {error}")),
+        }
+    }
+
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(match self {
+            Failure::BrokenPipe => 0,
+            Failure::Usage(_) => 2,
+            Failure::BadRow { .. } => 3,
+            Failure::File(_) | Failure::Store(_) => 1,
+        })
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Usage(why) | Failure::File(why) => f.write_str(why),
+            Failure::BadRow { row, offset, why } => {
+                write!(f, "row {row} (at byte {offset}): {why}")
+            }
+            Failure::BrokenPipe => f.write_str("standard output was closed"),
+            Failure::Store(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl From<firstseen::Error> for Failure {
+    fn from(error: firstseen::Error) -> Failure {
+        Failure::Store(error)
+    }
+}

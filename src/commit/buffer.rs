@@ -1,0 +1,84 @@
+//! `Buffered` commits: queued in memory, written as one packed commit every few milliseconds.
+//!
+//! Their ids stay held until they are written, so another caller that meets one makes the
+//! buffer be written at once and then sees a duplicate. Their rows are invisible until then.
+//! The buffer is written before any other level, a sync, a forget and a row read.
+//!
+//! Failure: these commits were acknowledged already, so a failed write poisons the store; every
+//! later call learns of it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::engine::Rep;
+use crate::error::Result;
+use crate::index::{Index, LogBuilder, Room};
+
+use super::decide::Held;
+use super::queue::Queue;
+
+/// What waits to be written.
+#[derive(Default)]
+pub(crate) struct Buffer {
+    pending: Mutex<Pending>,
+    /// One flush at a time, so that the order of commits is kept.
+    flushing: Mutex<()>,
+    has_any: AtomicBool,
+}
+
+#[derive(Default)]
+struct Pending {
+    log: LogBuilder,
+    rows: Rep,
+    held: Vec<(Held, Room)>,
+}
+
+/// Bytes that make a caller write the buffer itself.
+const BYTES_MAX: usize = 256 << 10;
+
+impl Buffer {
+    /// Queues a commit; true if the buffer is full and should be written now.
+    pub(super) fn push(
+        &self,
+        log: &LogBuilder,
+        rows: &Rep,
+        held: Held,
+        room: Room,
+    ) -> Result<bool> {
+        let mut pending = self.pending.lock();
+        pending.log.append(log)?;
+        pending.rows.copy(rows.body(), rows.count());
+        pending.held.push((held, room));
+        self.has_any.store(true, Ordering::Release);
+        Ok(pending.log.bytes() + pending.rows.body().len() > BYTES_MAX)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        !self.has_any.load(Ordering::Acquire)
+    }
+
+    /// Writes what is queued.
+    pub(super) fn flush(&self, index: &Index, queue: &Queue) -> Result<()> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        let _flushing = self.flushing.lock();
+        let mut taken = {
+            let mut pending = self.pending.lock();
+            self.has_any.store(false, Ordering::Release);
+            std::mem::take(&mut *pending)
+        };
+        if taken.held.is_empty() {
+            return Ok(());
+        }
+        taken.log.finish();
+        let written = queue.commit(index, &mut taken.log, &mut taken.rows);
+        if let Err(error) = written {
+            index.poison.set(format!("buffered commits were not written: {error}"));
+            taken.held.into_iter().for_each(|(held, _)| held.keep());
+            return Err(error.unknown());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,376 @@
+//! Protocol steps 1 to 5: validate, reserve, hold, look up, read the time.
+//!
+//! The order is the point. Room is reserved while nothing is held, so the leader never waits.
+//! Ids are held before the view is loaded, so nobody can decide one of them behind our back.
+//! Time is read after every lookup, so what a lookup found unexpired is judged at a later
+//! moment, never an earlier one.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::clock;
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::{Class, Extras, Hit, Probe, Room, Scratch, Tiers, words_for_item};
+
+use super::Committer;
+use super::draft::{Draft, Item};
+use super::holds::{EARLIER_CALL, Foreign, HoldError, Holds, Owner};
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+    /// Owners whose closures run on this thread; meeting one of them is no wait but an error.
+    static INSIDE: RefCell<Vec<Owner>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Hashes held in a table; released when dropped.
+pub(crate) struct Held {
+    committer: Arc<Committer>,
+    owner: Owner,
+    hashes: Vec<u64>,
+    is_rows: bool,
+    keep: bool,
+}
+
+impl Held {
+    pub(super) fn new(committer: &Arc<Committer>, owner: Owner, is_rows: bool) -> Held {
+        let committer = Arc::clone(committer);
+        Held { committer, owner, hashes: Vec::new(), is_rows, keep: false }
+    }
+
+    fn table(&self) -> &Holds {
+        if self.is_rows { &self.committer.rows } else { &self.committer.ids }
+    }
+
+    pub(super) fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    /// Notes more hashes that this owner holds now.
+    pub(super) fn add(&mut self, hashes: impl IntoIterator<Item = u64>) {
+        self.hashes.extend(hashes);
+    }
+
+    pub(super) fn hashes(&self) -> &[u64] {
+        &self.hashes
+    }
+
+    /// Releases now what is held; more may be held later.
+    pub(super) fn release(&mut self) {
+        self.table().release(self.owner, &self.hashes);
+        self.hashes.clear();
+    }
+
+    /// The outcome is unknown: what is held stays held until the store is reopened.
+    pub(super) fn keep(mut self) {
+        self.keep = true;
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if !self.keep {
+            self.release();
+        }
+    }
+}
+
+/// Marks an owner's closure as running on this thread.
+pub(super) struct Inside;
+
+impl Inside {
+    pub(super) fn enter(owner: Owner) -> Inside {
+        INSIDE.with_borrow_mut(|inside| inside.push(owner));
+        Inside
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        INSIDE.with_borrow_mut(|inside| inside.pop());
+    }
+}
+
+/// One id to hold and look up: an item's own, or its older form.
+struct Entry {
+    item: u32,
+    scope: u16,
+    hash: u64,
+    id: Range<u32>,
+}
+
+/// No entry, or no hit.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Ids held, and what is known of them.
+pub(crate) struct Decision {
+    pub(super) held: Held,
+    pub(super) room: Room,
+    pub(super) now_ms: u64,
+    /// The last commit written when the ids were held.
+    pub(super) written: u64,
+    entries: Vec<Entry>,
+    /// Items' own entries; NONE for those without an id.
+    entry_of: Vec<u32>,
+    /// Entries of older forms, by item; empty if there are none.
+    also_of: Vec<(u32, u32)>,
+    /// The first entry of the same id, if any is repeated.
+    canon: Vec<u32>,
+    hit_of: Vec<u32>,
+    hits: Vec<Hit>,
+    /// Items another caller held until the deadline.
+    in_progress: Vec<u32>,
+    /// Classes of items with a retention of their own.
+    pub(super) classes: Vec<(u32, Class)>,
+}
+
+impl Decision {
+    pub(super) fn is_in_progress(&self, item: u32) -> bool {
+        !self.in_progress.is_empty() && self.in_progress.contains(&item)
+    }
+
+    pub(super) fn has_in_progress(&self) -> bool {
+        !self.in_progress.is_empty()
+    }
+
+    /// The entry that stands for an item's id: the first one of the same id.
+    pub(super) fn entry(&self, item: u32) -> usize {
+        self.canonical(self.entry_of[item as usize])
+    }
+
+    /// The entry of an item's older id, if it has one.
+    pub(super) fn also(&self, item: u32) -> Option<usize> {
+        let at = self.also_of.binary_search_by_key(&item, |a| a.0).ok()?;
+        Some(self.canonical(self.also_of[at].1))
+    }
+
+    fn canonical(&self, entry: u32) -> usize {
+        self.canon.get(entry as usize).copied().unwrap_or(entry) as usize
+    }
+
+    pub(super) fn entries(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn hash(&self, entry: usize) -> u64 {
+        self.entries[entry].hash
+    }
+
+    /// What was found of an entry's id.
+    pub(super) fn hit(&self, entry: usize) -> Option<&Hit> {
+        let at = *self.hit_of.get(entry)?;
+        self.hits.get(at as usize)
+    }
+
+    pub(super) fn class(&self, item: u32) -> Option<Class> {
+        self.classes.iter().find(|c| c.0 == item).map(|c| c.1)
+    }
+}
+
+impl Committer {
+    /// Steps 1 to 5 for a draft.
+    ///
+    /// # Errors
+    /// Nothing is held or recorded after an error.
+    pub(super) fn decide(self: &Arc<Self>, draft: &mut Draft) -> Result<Decision> {
+        if let Some(error) = draft.error.take() {
+            return Err(error);
+        }
+        self.index.poison.check()?;
+        draft.check_handles()?;
+        let classes = self.classes_of(draft)?;
+        let wait = draft.scopes.iter().map(|s| s.policy.wait.unwrap_or(self.wait_max));
+        let by = clock::deadline(wait.max().unwrap_or(self.wait_max));
+        let (ids, words) = need(draft);
+        let room = self.index.reserve(ids, words, by)?;
+        let mut decision = self.hold(draft, room, by)?;
+        decision.classes = classes;
+        self.look_up(draft, &mut decision)?;
+        decision.now_ms = self.index.time.now_ms();
+        Ok(decision)
+    }
+
+    fn classes_of(&self, draft: &Draft) -> Result<Vec<(u32, Class)>> {
+        let mut classes = Vec::new();
+        for (i, item) in draft.items.iter().enumerate() {
+            if let Some(ms) = item.remember_ms {
+                let scope = &draft.scopes[item.scope as usize].state;
+                classes.push((i as u32, self.catalog.allow_class(scope, ms)?));
+            }
+        }
+        Ok(classes)
+    }
+
+    /// Step 3: pass 1 never waits; pass 2 waits in hash order; who is still held by another
+    /// caller at the deadline is in progress.
+    fn hold(self: &Arc<Self>, draft: &Draft, room: Room, by: Instant) -> Result<Decision> {
+        let owner = self.ids.owner();
+        let mut in_progress = Vec::new();
+        loop {
+            let (entries, entry_of, also_of) = self.entries(draft, &in_progress);
+            let wanted: Vec<u64> = entries.iter().map(|e| e.hash).collect();
+            let mut met = Vec::new();
+            let mut taken = self.ids.try_hold(owner, &wanted, &mut met);
+            if let Err(HoldError::Foreign(foreign)) = taken {
+                check_reentrant(foreign)?;
+                // A buffered commit may be what holds it.
+                self.flush_buffer()?;
+                taken = self.ids.hold_sorted(owner, &wanted, &mut met, by);
+            }
+            match taken {
+                Ok(()) => {}
+                Err(HoldError::Foreign(foreign)) => {
+                    in_progress.push(entries[foreign.at].item);
+                    continue;
+                }
+                Err(HoldError::Poisoned) => {
+                    self.index.poison.check()?;
+                    return Err(Error::closed());
+                }
+            }
+            let mut held = Held::new(self, owner, false);
+            held.hashes = wanted;
+            let canon = canonical(draft, &entries, &met);
+            return Ok(Decision {
+                held,
+                room,
+                now_ms: 0,
+                written: self.index.written(),
+                entries,
+                entry_of,
+                also_of,
+                canon,
+                hit_of: Vec::new(),
+                hits: Vec::new(),
+                in_progress,
+                classes: Vec::new(),
+            });
+        }
+    }
+
+    #[expect(clippy::type_complexity, reason = "three parallel parts of one decision")]
+    fn entries(
+        &self,
+        draft: &Draft,
+        left_out: &[u32],
+    ) -> (Vec<Entry>, Vec<u32>, Vec<(u32, u32)>) {
+        let mut entries = Vec::with_capacity(draft.items.len());
+        let mut entry_of = vec![NONE; draft.items.len()];
+        let mut also_of = Vec::new();
+        let usable = |i: u32, item: &Item| {
+            item.bad.is_none() && !item.is_unkeyed && !left_out.contains(&i)
+        };
+        let mut add = |item: u32, scope: u16, id: &Range<u32>| {
+            let hash = self.index.ids.of(scope, draft.get(id));
+            entries.push(Entry { item, scope, hash, id: id.clone() });
+            (entries.len() - 1) as u32
+        };
+        for (i, item) in (0..).zip(&draft.items) {
+            if usable(i, item) {
+                let scope = draft.scopes[item.scope as usize].state.number;
+                entry_of[i as usize] = add(i, scope, &item.id);
+            }
+        }
+        for (i, item) in (0..).zip(&draft.items) {
+            if let Some(also) = &item.also
+                && usable(i, item)
+            {
+                let scope = draft.scopes[item.scope as usize].state.number;
+                also_of.push((i, add(i, scope, also)));
+            }
+        }
+        (entries, entry_of, also_of)
+    }
+
+    /// Step 4: one view, loaded after the hold.
+    fn look_up(&self, draft: &Draft, d: &mut Decision) -> Result<()> {
+        let is_first = |e: usize| d.canon.is_empty() || d.canon[e] as usize == e;
+        let numbers: Vec<u32> = match d.canon.is_empty() {
+            true => Vec::new(),
+            false => (0..d.entries.len()).filter(|e| is_first(*e)).map(|e| e as u32).collect(),
+        };
+        let probe = |entry: &Entry| Probe {
+            hash: entry.hash,
+            scope: entry.scope,
+            classes: {
+                let item = &draft.items[entry.item as usize];
+                draft.scopes[item.scope as usize].state.classes()
+            },
+            id: draft.get(&entry.id),
+        };
+        let probes: Vec<Probe<'_>> = match numbers.is_empty() {
+            true => d.entries.iter().map(probe).collect(),
+            false => numbers.iter().map(|e| probe(&d.entries[*e as usize])).collect(),
+        };
+        let mut tiers = Tiers::default();
+        let entries = d.entries.len();
+        let (hit_of, hits) = (&mut d.hit_of, &mut d.hits);
+        SCRATCH.with_borrow_mut(|scratch| {
+            self.index.lookup(&probes, scratch, &mut tiers, |at, hit| {
+                if hit_of.is_empty() {
+                    hit_of.resize(entries, NONE);
+                }
+                let entry = numbers.get(at).map_or(at, |e| *e as usize);
+                hit_of[entry] = hits.len() as u32;
+                hits.push(hit);
+            })
+        })?;
+        self.counters.tiers(&tiers);
+        Ok(())
+    }
+}
+
+/// Ids and words that the items may take, whatever their verdicts.
+fn need(draft: &Draft) -> (usize, usize) {
+    let words = draft.items.iter().map(|item| {
+        let scope = &draft.scopes[item.scope as usize];
+        let source = item.source.as_ref().map(|s| s.len());
+        let is_plain = source.is_none()
+            && item.remember_ms.is_none()
+            && !item.has_fallback
+            && scope.policy.retention.is_fixed();
+        let extras = (!is_plain).then(|| Extras::bytes_max(source));
+        words_for_item(item.id.len(), extras)
+    });
+    (draft.items.len(), words.sum())
+}
+
+/// Positions met, as the first entry of the same id for each entry. Two ids whose hashes
+/// collide are told apart by their bytes.
+fn canonical(draft: &Draft, entries: &[Entry], met: &[(u32, u32)]) -> Vec<u32> {
+    if met.is_empty() {
+        return Vec::new();
+    }
+    let mut canon: Vec<u32> = (0..entries.len() as u32).collect();
+    let same = |a: &Entry, b: &Entry| {
+        a.hash == b.hash && a.scope == b.scope && draft.get(&a.id) == draft.get(&b.id)
+    };
+    for &(at, earlier) in met {
+        let entry = &entries[at as usize];
+        debug_assert_ne!(earlier, EARLIER_CALL, "an owner holds ids once");
+        let first = if same(entry, &entries[earlier as usize]) {
+            Some(earlier)
+        } else {
+            (0..at).find(|e| same(entry, &entries[*e as usize]))
+        };
+        if let Some(first) = first {
+            canon[at as usize] = first;
+        }
+    }
+    canon
+}
+
+/// A closure that waits for itself would wait for ever.
+pub(super) fn check_reentrant(foreign: Foreign) -> Result<()> {
+    if INSIDE.with_borrow(|inside| inside.contains(&foreign.owner)) {
+        return Err(Error::new(
+            ErrorKind::Reentrant,
+            "the closure called for an id that it is being run for",
+        ));
+    }
+    Ok(())
+}
+
+/// When a caller is told to ask again for an id that is in flight.
+pub(super) const ASK_AGAIN: Duration = Duration::from_millis(20);

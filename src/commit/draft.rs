@@ -1,0 +1,369 @@
+//! What a batch holds before it is decided: items, their ids, and their writes.
+//!
+//! Everything is copied once into a few growing buffers, which a batch keeps and uses again.
+//! Writes into plain tables go at once into RocksDB's own form, so that those of first seen
+//! items are copied as they are; writes that need a row's value are kept apart and evaluated
+//! under the row's lock.
+
+use std::ops::{Bound, Range, RangeBounds};
+use std::sync::Arc;
+
+use crate::catalog::{ScopeState, TableState};
+use crate::clock::millis;
+use crate::engine::Rep;
+use crate::error::{Error, ErrorKind, Result};
+use crate::id::Id;
+use crate::policy::{DURATION_MS_MAX, OnMissingId, Policy};
+use crate::position::{POSITION_BYTES_MAX, Position};
+use crate::verdict::BadId;
+
+/// Which item a write belongs to, when to no item: it is made whatever the verdicts.
+pub(crate) const ALWAYS: u32 = u32::MAX;
+
+type Bytes = Range<u32>;
+
+/// A scope as one handle of it sees it.
+#[derive(Clone)]
+pub(crate) struct ScopeUse {
+    pub(crate) state: Arc<ScopeState>,
+    pub(crate) policy: Arc<Policy>,
+}
+
+/// One `once` of a batch.
+#[derive(Clone, Debug)]
+pub(crate) struct Item {
+    /// Position in `Draft::scopes`.
+    pub(crate) scope: u32,
+    pub(crate) id: Bytes,
+    pub(crate) also: Option<Bytes>,
+    pub(crate) source: Option<Bytes>,
+    pub(crate) remember_ms: Option<u64>,
+    pub(crate) bad: Option<BadId>,
+    /// No id, and the policy says to process it all the same.
+    pub(crate) is_unkeyed: bool,
+    pub(crate) is_declined: bool,
+    pub(crate) has_fallback: bool,
+}
+
+/// A write of an item.
+#[derive(Clone, Debug)]
+pub(crate) struct Write {
+    pub(crate) item: u32,
+    /// Whether it is made when the item is refused, instead of the others.
+    pub(crate) is_fallback: bool,
+    pub(crate) what: What,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum What {
+    /// Records in RocksDB's form, within `Draft::plain`.
+    Plain { body: Range<usize>, count: u32 },
+    /// A write that takes its row's lock.
+    Guarded { table: u32, key: Bytes, op: StoredOp },
+}
+
+/// A guarded write with its operands in `Draft::bytes`.
+#[derive(Clone, Debug)]
+pub(crate) enum StoredOp {
+    Put { value: Bytes },
+    Delete,
+    Add { by: i64, low: i64, high: i64 },
+    Transition { from: Bytes, to: Bytes },
+    CompareAndSet { expected: Option<Bytes>, value: Bytes },
+    CompareVersion { expected: Option<u64>, value: Bytes },
+}
+
+/// A guarded write with its operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Op<'a> {
+    Put { value: &'a [u8] },
+    Delete,
+    Add { by: i64, low: i64, high: i64 },
+    Transition { from: &'a [u8], to: &'a [u8] },
+    CompareAndSet { expected: Option<&'a [u8]>, value: &'a [u8] },
+    CompareVersion { expected: Option<u64>, value: &'a [u8] },
+}
+
+impl Op<'_> {
+    /// Whether it depends on the row's value, so that a plain table can't take it.
+    pub(crate) fn is_conditional(&self) -> bool {
+        !matches!(self, Op::Put { .. } | Op::Delete)
+    }
+}
+
+/// The bounds of a counter, both inclusive.
+pub(crate) fn counter_bounds(within: &impl RangeBounds<i64>) -> (i64, i64) {
+    let low = match within.start_bound() {
+        Bound::Included(n) => *n,
+        Bound::Excluded(n) => n.saturating_add(1),
+        Bound::Unbounded => i64::MIN,
+    };
+    let high = match within.end_bound() {
+        Bound::Included(n) => *n,
+        Bound::Excluded(n) => n.saturating_sub(1),
+        Bound::Unbounded => i64::MAX,
+    };
+    (low, high)
+}
+
+/// How much a batch may hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DraftCaps {
+    pub(crate) items: usize,
+    pub(crate) bytes: usize,
+}
+
+/// A batch that is being filled.
+#[derive(Default)]
+pub(crate) struct Draft {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) scopes: Vec<ScopeUse>,
+    pub(crate) tables: Vec<Arc<TableState>>,
+    pub(crate) items: Vec<Item>,
+    pub(crate) writes: Vec<Write>,
+    pub(crate) plain: Rep,
+    pub(crate) points: Vec<(String, Position)>,
+    /// The first misuse; the commit reports it and nothing is recorded.
+    pub(crate) error: Option<Error>,
+    pub(crate) has_guarded: bool,
+    is_out_of_order: bool,
+}
+
+impl Draft {
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.scopes.clear();
+        self.tables.clear();
+        self.items.clear();
+        self.writes.clear();
+        self.plain.clear();
+        self.points.clear();
+        self.error = None;
+        self.has_guarded = false;
+        self.is_out_of_order = false;
+    }
+
+    pub(crate) fn get(&self, range: &Bytes) -> &[u8] {
+        &self.bytes[range.start as usize..range.end as usize]
+    }
+
+    pub(crate) fn fail(&mut self, error: Error) {
+        self.error.get_or_insert(error);
+    }
+
+    /// Adds an item; returns its position.
+    pub(crate) fn add_item(&mut self, scope: &ScopeUse, id: &Id<'_>, caps: DraftCaps) -> u32 {
+        if self.items.len() >= caps.items {
+            let text = format!("the batch has more than {} items", caps.items);
+            self.fail(Error::new(ErrorKind::Full, text));
+        }
+        let bad = check_id(id, &scope.policy);
+        let is_unkeyed = bad == Some(BadId::Missing)
+            && scope.policy.on_missing_id == OnMissingId::Process;
+        let remember_ms = self.check_remember(id, &scope.policy);
+        let scope = self.scope_at(scope);
+        let bad = if is_unkeyed { None } else { bad };
+        let usable = bad.is_none() && !is_unkeyed;
+        let id_bytes = id.bytes.filter(|_| usable).unwrap_or_default();
+        let source = id.source.filter(|_| usable && self.scopes[scope as usize].policy.sources);
+        let item = Item {
+            scope,
+            id: self.push(id_bytes, caps),
+            also: id.also.filter(|_| usable).map(|also| self.push(also, caps)),
+            source: source.map(|source| self.push(source.as_bytes(), caps)),
+            remember_ms,
+            bad,
+            is_unkeyed,
+            is_declined: false,
+            has_fallback: false,
+        };
+        self.items.push(item);
+        (self.items.len() - 1) as u32
+    }
+
+    fn check_remember(&mut self, id: &Id<'_>, policy: &Policy) -> Option<u64> {
+        let ms = millis(id.remember?);
+        if policy.retention.longest_ms().is_none() {
+            self.fail(Error::invalid("an id of a scope that remembers for ever has a retention"));
+        } else if ms == 0 || ms > DURATION_MS_MAX {
+            self.fail(Error::invalid("an id's retention must be 1 ms to 200 years"));
+        }
+        Some(ms)
+    }
+
+    fn scope_at(&mut self, scope: &ScopeUse) -> u32 {
+        let same = |s: &ScopeUse| {
+            Arc::ptr_eq(&s.state, &scope.state) && Arc::ptr_eq(&s.policy, &scope.policy)
+        };
+        // Mostly it is the last one's.
+        if let Some(at) = self.scopes.iter().rposition(same) {
+            return at as u32;
+        }
+        self.scopes.push(scope.clone());
+        (self.scopes.len() - 1) as u32
+    }
+
+    fn push(&mut self, part: &[u8], caps: DraftCaps) -> Bytes {
+        let start = self.bytes.len();
+        if start + self.plain.body().len() + part.len() > caps.bytes {
+            let text = format!("the batch has more than {} bytes", caps.bytes);
+            self.fail(Error::new(ErrorKind::Full, text));
+            return 0..0;
+        }
+        self.bytes.extend_from_slice(part);
+        start as u32..self.bytes.len() as u32
+    }
+
+    /// Adds a write to an item, or to none ([`ALWAYS`]).
+    pub(crate) fn add_write(
+        &mut self,
+        (item, is_fallback): (u32, bool),
+        table: &Arc<TableState>,
+        key: &[u8],
+        op: Op<'_>,
+        caps: DraftCaps,
+    ) {
+        if table.guarded {
+            return self.add_guarded((item, is_fallback), table, key, op, caps);
+        }
+        if op.is_conditional() {
+            let text = format!("table {:?} is plain; conditions need a guarded one", table.name);
+            return self.fail(Error::invalid(text));
+        }
+        if self.bytes.len() + self.plain.body().len() + key.len() > caps.bytes {
+            let text = format!("the batch has more than {} bytes", caps.bytes);
+            return self.fail(Error::new(ErrorKind::Full, text));
+        }
+        let start = self.plain.body().len();
+        match op {
+            Op::Put { value } => self.plain.put(table.family.number(), key, value),
+            _ => self.plain.delete(table.family.number(), key),
+        }
+        let end = self.plain.body().len();
+        self.table_at(table);
+        if let Some(last) = self.writes.last_mut()
+            && last.item == item
+            && last.is_fallback == is_fallback
+            && let What::Plain { body, count } = &mut last.what
+            && body.end == start
+        {
+            body.end = end;
+            *count += 1;
+            return;
+        }
+        self.add((item, is_fallback), What::Plain { body: start..end, count: 1 });
+    }
+
+    fn add_guarded(
+        &mut self,
+        to: (u32, bool),
+        table: &Arc<TableState>,
+        key: &[u8],
+        op: Op<'_>,
+        caps: DraftCaps,
+    ) {
+        let op = match op {
+            Op::Put { value } => StoredOp::Put { value: self.push(value, caps) },
+            Op::Delete => StoredOp::Delete,
+            Op::Add { by, low, high } => StoredOp::Add { by, low, high },
+            Op::Transition { from, to } => {
+                let from = self.push(from, caps);
+                StoredOp::Transition { from, to: self.push(to, caps) }
+            }
+            Op::CompareAndSet { expected, value } => {
+                let expected = expected.map(|e| self.push(e, caps));
+                StoredOp::CompareAndSet { expected, value: self.push(value, caps) }
+            }
+            Op::CompareVersion { expected, value } => {
+                StoredOp::CompareVersion { expected, value: self.push(value, caps) }
+            }
+        };
+        let key = self.push(key, caps);
+        let table = self.table_at(table);
+        self.has_guarded = true;
+        self.add(to, What::Guarded { table, key, op });
+    }
+
+    fn add(&mut self, (item, is_fallback): (u32, bool), what: What) {
+        self.is_out_of_order |= self.writes.last().is_some_and(|w| w.item > item);
+        self.writes.push(Write { item, is_fallback, what });
+    }
+
+    fn table_at(&mut self, table: &Arc<TableState>) -> u32 {
+        if let Some(at) = self.tables.iter().rposition(|t| Arc::ptr_eq(t, table)) {
+            return at as u32;
+        }
+        self.tables.push(Arc::clone(table));
+        (self.tables.len() - 1) as u32
+    }
+
+    /// Sets a source's next position; the last one given counts.
+    pub(crate) fn resume_at(&mut self, source: &str, next: Position) {
+        if source.is_empty() || source.len() > 1024 {
+            return self.fail(Error::invalid("a source's name must have 1 to 1,024 bytes"));
+        }
+        if next.as_bytes().is_some_and(|b| b.len() > POSITION_BYTES_MAX) {
+            let text = format!("a position must have at most {POSITION_BYTES_MAX} bytes");
+            return self.fail(Error::invalid(text));
+        }
+        match self.points.iter_mut().find(|p| p.0 == source) {
+            Some(point) => point.1 = next,
+            None => self.points.push((source.to_string(), next)),
+        }
+    }
+
+    /// Puts the writes in the order of their items. Within an item they keep theirs.
+    pub(crate) fn order_writes(&mut self) {
+        if std::mem::take(&mut self.is_out_of_order) {
+            self.writes.sort_by_key(|w| w.item);
+        }
+    }
+
+    /// A guarded write's operands.
+    pub(crate) fn op<'a>(&'a self, op: &StoredOp) -> Op<'a> {
+        match op {
+            StoredOp::Put { value } => Op::Put { value: self.get(value) },
+            StoredOp::Delete => Op::Delete,
+            StoredOp::Add { by, low, high } => Op::Add { by: *by, low: *low, high: *high },
+            StoredOp::Transition { from, to } => {
+                Op::Transition { from: self.get(from), to: self.get(to) }
+            }
+            StoredOp::CompareAndSet { expected, value } => Op::CompareAndSet {
+                expected: expected.as_ref().map(|e| self.get(e)),
+                value: self.get(value),
+            },
+            StoredOp::CompareVersion { expected, value } => {
+                Op::CompareVersion { expected: *expected, value: self.get(value) }
+            }
+        }
+    }
+
+    /// Whether something is written whatever the verdicts.
+    pub(crate) fn is_unconditional(&self) -> bool {
+        !self.points.is_empty() || self.writes.last().is_some_and(|w| w.item == ALWAYS)
+    }
+
+    /// A dropped scope or table can't be used any more.
+    pub(crate) fn check_handles(&self) -> Result<()> {
+        if let Some(scope) = self.scopes.iter().find(|s| s.state.is_dropped()) {
+            return Err(Error::invalid(format!("scope {:?} was dropped", scope.state.name)));
+        }
+        if let Some(table) = self.tables.iter().find(|t| t.is_dropped()) {
+            return Err(Error::invalid(format!("table {:?} was dropped", table.name)));
+        }
+        Ok(())
+    }
+}
+
+/// What is wrong with an id, if anything.
+pub(crate) fn check_id(id: &Id<'_>, policy: &Policy) -> Option<BadId> {
+    let Some(bytes) = id.bytes else { return Some(BadId::Missing) };
+    let too_long = |b: &[u8]| b.len() > policy.id_bytes_max;
+    if bytes.is_empty() {
+        return Some(BadId::Empty);
+    }
+    let longest = [Some(bytes), id.also].into_iter().flatten().find(|b| too_long(b))?;
+    let bytes = u32::try_from(longest.len()).unwrap_or(u32::MAX);
+    let bytes_max = u32::try_from(policy.id_bytes_max).unwrap_or(u32::MAX);
+    Some(BadId::TooLong { bytes, bytes_max })
+}

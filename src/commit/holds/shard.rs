@@ -1,0 +1,189 @@
+//! One shard of the in-flight table: its held hashes and the line of those who wait.
+//!
+//! All of it is used under the shard's mutex. A waiter is in line exactly as long as its wish is
+//! open: whoever grants it takes it out and wakes it, so "not in line any more" means served, also
+//! when the deadline passed meanwhile.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::Owner;
+use super::table::{Slot, Table};
+use crate::sync::{Condvar, MutexGuard};
+
+/// What a waiter is in line for.
+pub(super) enum Want {
+    Hold { owner: Owner, at: u32 },
+    Gone(Owner),
+}
+
+struct Waiting {
+    hash: u64,
+    want: Want,
+    seat: Arc<Condvar>,
+}
+
+/// How a wait ended.
+#[derive(PartialEq, Eq)]
+pub(super) enum Waited {
+    Served,
+    TimedOut,
+    Poisoned,
+}
+
+/// Sleeps until whoever releases takes us out of the line (then the wish is granted already).
+pub(super) fn wait_in_line(
+    shard: &mut MutexGuard<'_, Shard>,
+    hash: u64,
+    want: Want,
+    deadline: Instant,
+) -> Waited {
+    let seat = Arc::new(Condvar::new());
+    shard.line.push(Waiting {
+        hash,
+        want,
+        seat: Arc::clone(&seat),
+    });
+    loop {
+        let timed_out = seat.wait_until(shard, deadline).timed_out();
+        if shard.poisoned {
+            return Waited::Poisoned;
+        }
+        let place = shard
+            .line
+            .iter()
+            .position(|waiting| Arc::ptr_eq(&waiting.seat, &seat));
+        let Some(place) = place else {
+            return Waited::Served;
+        };
+        if timed_out {
+            shard.line.remove(place);
+            return Waited::TimedOut;
+        }
+    }
+}
+
+/// What became of one wish to hold.
+pub(super) enum Take {
+    Taken,
+    /// Held by the same owner, as this position.
+    Mine(u32),
+    Foreign(Owner),
+    Poisoned,
+}
+
+/// Held hashes and who waits for them.
+pub(super) struct Shard {
+    table: Table,
+    /// Oldest first.
+    line: Vec<Waiting>,
+    poisoned: bool,
+}
+
+impl Shard {
+    pub(super) fn new() -> Shard {
+        Shard {
+            table: Table::new(),
+            line: Vec::new(),
+            poisoned: false,
+        }
+    }
+
+    pub(super) fn held(&self) -> usize {
+        self.table.held()
+    }
+
+    pub(super) fn holder(&self, hash: u64) -> Option<Owner> {
+        self.table
+            .find(hash)
+            .ok()
+            .map(|place| Owner(self.table.slot(place).owner))
+    }
+
+    #[cfg(test)]
+    pub(super) fn someone_waits(&self) -> bool {
+        !self.line.is_empty()
+    }
+
+    pub(super) fn is_poisoned(&self) -> bool {
+        self.poisoned
+    }
+
+    pub(super) fn poison(&mut self) {
+        self.poisoned = true;
+        for waiting in self.line.drain(..) {
+            waiting.seat.notify_one();
+        }
+    }
+
+    pub(super) fn take(&mut self, hash: u64, owner: Owner, at: usize) -> Take {
+        if self.poisoned {
+            return Take::Poisoned;
+        }
+        self.table.make_room();
+        match self.table.find(hash) {
+            Err(place) => {
+                self.table.fill(
+                    place,
+                    Slot {
+                        hash,
+                        owner: owner.0,
+                        at: at as u32,
+                    },
+                );
+                Take::Taken
+            }
+            Ok(place) => match self.table.slot(place) {
+                slot if slot.owner == owner.0 => Take::Mine(slot.at),
+                slot => Take::Foreign(Owner(slot.owner)),
+            },
+        }
+    }
+
+    pub(super) fn give_up(&mut self, hash: u64, owner: Owner) {
+        if self.poisoned {
+            return;
+        }
+        match self.table.find(hash) {
+            Ok(place) if self.table.slot(place).owner == owner.0 => {
+                if self.line.is_empty() {
+                    self.table.clear(place);
+                } else {
+                    self.pass_on(place, hash, owner);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// H4: who waits to see `owner` gone is served, and the first in line for the hash gets it.
+    fn pass_on(&mut self, place: usize, hash: u64, owner: Owner) {
+        for gone in self.line.extract_if(.., |waiting| {
+            waiting.hash == hash && matches!(waiting.want, Want::Gone(watched) if watched == owner)
+        }) {
+            gone.seat.notify_one();
+        }
+        let next = self
+            .line
+            .iter()
+            .enumerate()
+            .find_map(|(i, waiting)| match waiting.want {
+                Want::Hold { owner, at } if waiting.hash == hash => Some((i, owner, at)),
+                _ => None,
+            });
+        match next {
+            None => self.table.clear(place),
+            Some((i, owner, at)) => {
+                self.table.replace(
+                    place,
+                    Slot {
+                        hash,
+                        owner: owner.0,
+                        at,
+                    },
+                );
+                self.line.remove(i).seat.notify_one();
+            }
+        }
+    }
+}

@@ -1,0 +1,431 @@
+//! The write path: from a draft to verdicts and one atomic commit.
+//!
+//! | step (protocol) | where |
+//! | --- | --- |
+//! | 1 validate, 2 reserve, 3 hold, 4 look up, 5 time | `decide` |
+//! | 6 rows and conditions, in order | `settle`, `evaluate` |
+//! | 7 nothing to write; undecided | here |
+//! | 8 to 12 one write, ids into the set | `queue`, `index::append` |
+//! | 13 durability | here, `index::durable` |
+//! | 14 release | `Held`'s drop |
+//!
+//! Lock order: room → ids → rows → gate. Ids before rows, so that no two callers wait for each
+//! other; the gate is the leader's alone.
+
+mod buffer;
+mod counters;
+mod decide;
+mod draft;
+mod evaluate;
+mod holds;
+mod picture;
+mod queue;
+mod settle;
+mod submit;
+mod tx;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::catalog::{Catalog, ScopeState, TableState};
+use crate::clock;
+use crate::engine::Rep;
+use crate::error::{Error, ErrorKind, Recorded, Result};
+use crate::index::{Index, LogBuilder, Meta, Probe, Scratch, State, Tiers};
+use crate::options::Durability;
+use crate::position::Position;
+use crate::verdict::{Sighting, Verdicts};
+
+pub(crate) use counters::Counters;
+pub(crate) use decide::Decision;
+pub(crate) use draft::{ALWAYS, Draft, DraftCaps, Op, ScopeUse, check_id, counter_bounds};
+pub(crate) use settle::sighting;
+pub(crate) use submit::{Lane, Submission};
+pub(crate) use tx::TxState;
+
+use buffer::Buffer;
+use decide::Held;
+use draft::What;
+use holds::{HoldError, Holds};
+use queue::Queue;
+
+/// Everything that commits go through.
+pub(crate) struct Committer {
+    pub(crate) index: Arc<Index>,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) counters: Counters,
+    pub(crate) wait_max: Duration,
+    pub(crate) closures_twice: bool,
+    ids: Holds,
+    rows: Holds,
+    queue: Queue,
+    buffer: Buffer,
+    audits: AtomicU64,
+}
+
+impl Committer {
+    pub(crate) fn new(
+        index: Arc<Index>,
+        catalog: Arc<Catalog>,
+        wait_max: Duration,
+        closures_twice: bool,
+    ) -> Committer {
+        Committer {
+            index,
+            catalog,
+            counters: Counters::default(),
+            wait_max,
+            closures_twice,
+            ids: Holds::new(),
+            rows: Holds::new(),
+            queue: Queue::default(),
+            buffer: Buffer::default(),
+            audits: AtomicU64::new(0),
+        }
+    }
+
+    /// Holds a draft's ids; its verdicts so far.
+    pub(crate) fn hold_draft(
+        self: &Arc<Self>,
+        draft: &mut Draft,
+    ) -> Result<(Decision, Verdicts)> {
+        let decision = self.decide(draft)?;
+        let verdicts = self.preview(draft, &decision)?;
+        Ok((decision, verdicts))
+    }
+
+    /// Commits a draft, of ids held before or to be held now.
+    ///
+    /// # Errors
+    /// With `Recorded::No` the draft is as it was and may be committed again.
+    pub(crate) fn commit(
+        self: &Arc<Self>,
+        draft: &mut Draft,
+        held: Option<Decision>,
+        level: Durability,
+    ) -> Result<Verdicts> {
+        let (verdicts, mark) = self.write(draft, held, level)?;
+        if let Some(mark) = mark {
+            self.wait_synced(mark)?;
+        }
+        Ok(verdicts)
+    }
+
+    /// Steps 1 to 12, and 14 for what needs no sync.
+    pub(crate) fn write(
+        self: &Arc<Self>,
+        draft: &mut Draft,
+        held: Option<Decision>,
+        level: Durability,
+    ) -> Result<(Verdicts, Option<Unsynced>)> {
+        draft.order_writes();
+        let decision = match held {
+            Some(decision) => {
+                draft.error.take().map_or(Ok(()), Err)?;
+                draft.check_handles()?;
+                decision
+            }
+            None => self.decide(draft)?,
+        };
+        if decision.has_in_progress() && draft.is_unconditional() {
+            self.counters.undecided.fetch_add(1, Ordering::Relaxed);
+            let verdicts = self.preview(draft, &decision)?;
+            let text = "another caller still holds an id of a batch with unconditional writes";
+            return Err(Error::new(ErrorKind::Undecided, text).with_verdicts(verdicts));
+        }
+        let rows = self.lock_rows(draft)?;
+        let mut log = LogBuilder::default();
+        let mut out = Rep::default();
+        let settled = self.settle(draft, &decision, &mut log, &mut out)?;
+        self.counters.verdicts(&settled.verdicts);
+        let Decision { held, room, written, .. } = decision;
+        if log.is_empty() && out.is_empty() {
+            // Step 7: nothing to write. A duplicate waits for its original all the same (I5).
+            let mark = (level == Durability::Synced)
+                .then(|| Unsynced { n: written, held: Vec::from([held]) });
+            return Ok((settled.verdicts, mark));
+        }
+        self.counters.commit(log.hashes().len(), settled.unkeyed);
+        let is_plain = rows.is_none();
+        if level == Durability::Buffered && is_plain {
+            self.index.allow_unsynced()?;
+            if self.buffer.push(&log, &out, held, room)? {
+                self.flush_buffer()?;
+            }
+            return Ok((settled.verdicts, None));
+        }
+        let n = match self.append(&mut log, &mut out, level) {
+            Ok(n) => n,
+            Err(error) => {
+                keep_if_unknown(&error, [Some(held), rows]);
+                return Err(error);
+            }
+        };
+        drop(room);
+        drop(rows);
+        let mark = (level == Durability::Synced).then(|| Unsynced { n, held: vec![held] });
+        Ok((settled.verdicts, mark))
+    }
+
+    /// Steps 8 to 12 for one commit. What is buffered goes first.
+    fn append(&self, log: &mut LogBuilder, rows: &mut Rep, level: Durability) -> Result<u64> {
+        self.flush_buffer()?;
+        if level != Durability::Synced {
+            self.index.allow_unsynced()?;
+        }
+        let appended = self.queue.commit(&self.index, log, rows);
+        if self.index.poison.is_set() {
+            // Whoever waits for an id must not wait for ever.
+            self.ids.poison();
+            self.rows.poison();
+        }
+        appended
+    }
+
+    /// Step 13, then 14: returns once everything in the mark is durable.
+    pub(crate) fn wait_synced(&self, mark: Unsynced) -> Result<()> {
+        match self.index.wait_durable(mark.n) {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                self.ids.poison();
+                self.rows.poison();
+                mark.held.into_iter().for_each(Held::keep);
+                Err(error)
+            }
+        }
+    }
+
+    pub(crate) fn flush_buffer(&self) -> Result<()> {
+        self.buffer.flush(&self.index, &self.queue)
+    }
+
+    pub(crate) fn has_buffered(&self) -> bool {
+        !self.buffer.is_empty()
+    }
+
+    /// Step 6: the locks of the rows that guarded writes and resume points touch, sorted.
+    fn lock_rows(self: &Arc<Self>, draft: &Draft) -> Result<Option<Held>> {
+        if !draft.has_guarded && draft.points.is_empty() {
+            return Ok(None);
+        }
+        let guarded = draft.writes.iter().filter_map(|w| match &w.what {
+            What::Guarded { table, key, .. } => {
+                let table = &draft.tables[*table as usize];
+                Some(evaluate::row_hash(table, draft.get(key)))
+            }
+            What::Plain { .. } => None,
+        });
+        let points = draft.points.iter().map(|p| evaluate::point_hash(&p.0));
+        let wanted: Vec<u64> = guarded.chain(points).collect();
+        let mut held = Held::new(self, self.rows.owner(), true);
+        self.hold_rows(&mut held, &wanted)?;
+        self.flush_buffer()?;
+        Ok(Some(held))
+    }
+
+    /// Waits for rows in sorted order; the owner must hold none.
+    fn hold_rows(&self, held: &mut Held, wanted: &[u64]) -> Result<()> {
+        let mut met = Vec::new();
+        let taken = match self.rows.try_hold(held.owner(), wanted, &mut met) {
+            Err(HoldError::Foreign(foreign)) => {
+                decide::check_reentrant(foreign)?;
+                let by = clock::deadline(self.wait_max);
+                self.rows.hold_sorted(held.owner(), wanted, &mut met, by)
+            }
+            taken => taken,
+        };
+        match taken {
+            Ok(()) => {
+                held.add(wanted.iter().copied());
+                Ok(())
+            }
+            Err(HoldError::Foreign(_)) => {
+                Err(Error::new(ErrorKind::Busy, "a row was locked for longer than wait_max"))
+            }
+            Err(HoldError::Poisoned) => {
+                self.index.poison.check()?;
+                Err(Error::closed())
+            }
+        }
+    }
+
+    /// The stored resume point of a source.
+    pub(crate) fn resume_point(&self, source: &str) -> Result<Option<Position>> {
+        let row = self.index.points.get(source.as_bytes())?;
+        row.map(|bytes| Position::decode(&bytes)).transpose()
+    }
+
+    /// Sets a resume point to anywhere, with an audit row.
+    pub(crate) fn rewind(
+        self: &Arc<Self>,
+        source: &str,
+        to: &Position,
+        why: &str,
+    ) -> Result<()> {
+        let mut held = Held::new(self, self.rows.owner(), true);
+        self.hold_rows(&mut held, &[evaluate::point_hash(source)])?;
+        let mut rows = Rep::default();
+        rows.put(self.index.points.number(), source.as_bytes(), &to.encode());
+        let from = self.resume_point(source)?.map(|p| p.encode()).unwrap_or_default();
+        let audit = Audit::Rewind { source: source.as_bytes(), from: &from, to: &to.encode() };
+        self.put_audit(&mut rows, &audit, why);
+        let appended = self.append(&mut LogBuilder::default(), &mut rows, Durability::Synced);
+        match appended.and_then(|n| self.index.wait_durable(n)) {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                keep_if_unknown(&error, [Some(held)]);
+                Err(error)
+            }
+        }
+    }
+
+    /// Forgets an id that is known: a tombstone, and an audit row. False if it is not known.
+    pub(crate) fn forget(
+        self: &Arc<Self>,
+        draft: &mut Draft,
+        why: &str,
+        level: Durability,
+    ) -> Result<bool> {
+        self.flush_buffer()?;
+        let decision = self.decide(draft)?;
+        if decision.has_in_progress() {
+            return Err(Error::new(ErrorKind::Busy, "another caller holds the id"));
+        }
+        let entry = decision.entry(0);
+        let Some(hit) = decision.hit(entry).filter(|h| h.meta.is_duplicate_at(decision.now_ms))
+        else {
+            return Ok(false);
+        };
+        let meta = Meta { state: State::Forgotten, over: true, ..hit.meta };
+        let id = draft.get(&draft.items[0].id);
+        let mut log = LogBuilder::default();
+        log.add(decision.hash(entry), &meta, hit.placement, id, None);
+        log.finish();
+        let mut rows = Rep::default();
+        let scope = &draft.scopes[0].state;
+        self.put_audit(&mut rows, &Audit::Forget { scope: &scope.name, id }, why);
+        let level = if level == Durability::Buffered { Durability::Written } else { level };
+        let n = match self.append(&mut log, &mut rows, level) {
+            Ok(n) => n,
+            Err(error) => {
+                keep_if_unknown(&error, [Some(decision.held)]);
+                return Err(error);
+            }
+        };
+        self.counters.forgotten.fetch_add(1, Ordering::Relaxed);
+        if level == Durability::Synced {
+            self.wait_synced(Unsynced { n, held: vec![decision.held] })?;
+        }
+        Ok(true)
+    }
+
+    fn put_audit(&self, rows: &mut Rep, audit: &Audit<'_>, why: &str) {
+        let serial = self.audits.fetch_add(1, Ordering::Relaxed);
+        let (key, value) = audit.row(self.index.time.now_ms(), serial, why);
+        rows.put(self.index.audit.number(), &key, &value);
+    }
+
+    /// What is known of an id now. Decides nothing.
+    pub(crate) fn peek(&self, scope: &ScopeState, id: &[u8]) -> Result<Option<Sighting>> {
+        let hash = self.index.ids.of(scope.number, id);
+        let probe = Probe { hash, scope: scope.number, classes: scope.classes(), id };
+        let mut found = None;
+        let (mut scratch, mut tiers) = (Scratch::default(), Tiers::default());
+        self.index.lookup(&[probe], &mut scratch, &mut tiers, |_, hit| found = Some(hit))?;
+        let now_ms = self.index.time.now_ms();
+        let hit = found.filter(|h| h.meta.is_duplicate_at(now_ms));
+        Ok(hit.map(|h| sighting(&h, &scope.versions())))
+    }
+
+    /// A row of a table, after what was buffered.
+    pub(crate) fn row(&self, table: &TableState, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        if table.is_dropped() {
+            return Err(Error::invalid(format!("table {:?} was dropped", table.name)));
+        }
+        self.flush_buffer()?;
+        Ok(table.family.get(key)?.map(|v| v.to_vec()))
+    }
+
+    /// Makes everything that returned before durable.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.flush_buffer()?;
+        self.index.poison.check()?;
+        self.index.wait_durable(self.index.written())
+    }
+
+    /// Waits until no commit that began before is still under way. The caller has made sure
+    /// that new ones fail.
+    pub(crate) fn quiesce(&self) {
+        let by = clock::deadline(self.wait_max);
+        while self.ids.len() + self.rows.len() > 0 && !clock::left(by).is_zero() {
+            if self.flush_buffer().is_err() {
+                return;
+            }
+            clock::pause(Duration::from_millis(1));
+        }
+    }
+
+    /// Makes everything durable for the last time: rows, mark, floor.
+    pub(crate) fn close(&self) -> Result<()> {
+        self.sync()?;
+        self.index.close()
+    }
+
+    pub(crate) fn in_flight(&self) -> usize {
+        self.ids.len()
+    }
+}
+
+/// Keeps what a commit of unknown outcome holds.
+fn keep_if_unknown<const N: usize>(error: &Error, held: [Option<Held>; N]) {
+    if error.recorded() == Recorded::Unknown {
+        held.into_iter().flatten().for_each(Held::keep);
+    }
+}
+
+/// A commit that is written and must be synced before its ids are released (14 after 13).
+pub(crate) struct Unsynced {
+    n: u64,
+    held: Vec<Held>,
+}
+
+/// What an audit row says happened.
+pub(crate) enum Audit<'a> {
+    Forget { scope: &'a str, id: &'a [u8] },
+    Rewind { source: &'a [u8], from: &'a [u8], to: &'a [u8] },
+}
+
+impl Audit<'_> {
+    /// Key: time u64 BE | serial u64 BE. Value: kind u8, then fields as (len u32 LE, bytes).
+    fn row(&self, now_ms: u64, serial: u64, why: &str) -> ([u8; 16], Vec<u8>) {
+        let mut key = [0; 16];
+        key[..8].copy_from_slice(&now_ms.to_be_bytes());
+        key[8..].copy_from_slice(&serial.to_be_bytes());
+        let (kind, fields): (u8, Vec<&[u8]>) = match self {
+            Audit::Forget { scope, id } => (1, vec![scope.as_bytes(), id]),
+            Audit::Rewind { source, from, to } => (2, vec![source, from, to]),
+        };
+        let mut value = vec![kind];
+        for field in fields.into_iter().chain([why.as_bytes()]) {
+            value.extend_from_slice(&(field.len() as u32).to_le_bytes());
+            value.extend_from_slice(field);
+        }
+        (key, value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_audit_row_is_golden() {
+        let audit = Audit::Forget { scope: "s", id: b"id" };
+        let (key, value) = audit.row(0x0102, 3, "why");
+        assert_eq!(key, [0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 3]);
+        let expected =
+            [&[1, 1, 0, 0, 0, b's', 2, 0, 0, 0][..], b"id", &[3, 0, 0, 0], b"why"].concat();
+        assert_eq!(value, expected);
+    }
+}

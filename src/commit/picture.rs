@@ -1,0 +1,110 @@
+//! A store's counters and sizes as one picture.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::clock::ClockState;
+use crate::error::Result;
+use crate::index::FOR_EVER_MS;
+use crate::stats::{
+    BackgroundStats, FilterStats, GenerationStats, Stats, TierStats, VerdictStats,
+};
+
+use super::Committer;
+
+impl Committer {
+    /// What this store alone knows; the caller adds what stores share.
+    pub(crate) fn stats(&self, effective_time: SystemTime, clock: ClockState) -> Result<Stats> {
+        let c = &self.counters;
+        let n = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        let index = &self.index;
+        let view = index.view();
+        let generations = self.generations()?;
+        let sealed: u64 = generations.iter().map(|g| g.ids_estimate).sum();
+        let unsealed: u64 = view.segments.iter().map(|s| s.set().len() as u64).sum();
+        Ok(Stats {
+            verdicts: VerdictStats {
+                first: n(&c.first),
+                duplicates: n(&c.duplicates),
+                in_progress: n(&c.in_progress),
+                refused: n(&c.refused),
+                bad_ids: n(&c.bad_ids),
+                declined: n(&c.declined),
+            },
+            unkeyed: n(&c.unkeyed),
+            forgotten: n(&c.forgotten),
+            tiers: TierStats {
+                active_set: n(&c.from_active),
+                filters: n(&c.from_filters),
+                generations: n(&c.from_disk),
+                generations_missed: n(&c.disk_missed),
+            },
+            filters: self.filter_stats(),
+            generations,
+            live_ids_estimate: sealed + unsealed,
+            unsealed_ids: unsealed,
+            unsealed_segments: view.unsealed() as u64,
+            active_set_bytes: index.set_bytes() as u64,
+            ids_in_flight: self.in_flight() as u64,
+            commits: n(&c.commits),
+            ids_recorded: n(&c.ids_written),
+            undecided: n(&c.undecided),
+            written: index.written(),
+            durable: index.durable(),
+            disk_bytes: index.engine.disk_bytes()?,
+            cache_bytes: 0,
+            memtable_bytes: 0,
+            background: BackgroundStats {
+                seals: n(&index.counts.seals),
+                merges: n(&index.counts.merges),
+                drops: n(&index.counts.drops),
+                replayed_ids: n(&index.counts.replayed),
+                filters_loaded: n(&index.counts.filters_loaded),
+                filters_rebuilt: n(&index.counts.filters_rebuilt),
+                stalls: n(&index.counts.stalls),
+                stalled: Duration::from_micros(n(&index.counts.stalled_us)),
+                threads: 0,
+            },
+            effective_time,
+            clock,
+            recovered_short: None,
+        })
+    }
+
+    fn generations(&self) -> Result<Vec<GenerationStats>> {
+        let view = self.index.view();
+        let each = view.generations.iter().map(|g| {
+            let ends = Some(g.slice.end_ms).filter(|end| *end != FOR_EVER_MS);
+            Ok(GenerationStats {
+                ends_at: ends.map(|ms| UNIX_EPOCH + Duration::from_millis(ms)),
+                class: g.slice.class,
+                runs: g.runs.len() as u64,
+                ids_estimate: g.ids(),
+                disk_bytes: g.family.disk_bytes()?,
+            })
+        });
+        each.collect()
+    }
+
+    fn filter_stats(&self) -> FilterStats {
+        let n = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        let c = &self.counters;
+        let mut stats = FilterStats {
+            probes: n(&c.filter_probes),
+            false_positives: n(&c.false_positives),
+            unfiltered: n(&c.unfiltered),
+            ..FilterStats::default()
+        };
+        let view = self.index.view();
+        for run in view.generations.iter().flat_map(|g| &g.runs) {
+            match run.filter().as_ref() {
+                Some(filter) => {
+                    stats.count += 1;
+                    stats.bytes += filter.bytes() as u64;
+                }
+                None => stats.missing += 1,
+            }
+        }
+        stats
+    }
+}

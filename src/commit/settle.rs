@@ -1,0 +1,382 @@
+//! Protocol step 6: verdicts, item by item in order, and what they write.
+//!
+//! The first hit decides (protocol: "which record wins"). What is first seen goes into the log,
+//! placed at the later of its own slice and the hit's, and flagged `over` if there was one.
+
+use std::sync::Arc;
+
+use crate::engine::Rep;
+use crate::error::{Error, Result};
+use crate::index::{Extras, FOR_EVER, FOR_EVER_MS, Hit, LogBuilder, Meta, Slice, Stamp, State};
+use crate::policy::Retention;
+use crate::verdict::{Extra, InProgress, Refusal, Sighting, Verdict, Verdicts};
+
+use super::Committer;
+use super::decide::{ASK_AGAIN, Decision};
+use super::draft::{ALWAYS, Draft, Item, What, Write};
+use super::evaluate::Overlay;
+
+/// A scope's rules as one commit sees them.
+struct Rules {
+    number: u16,
+    versions: Arc<[Retention]>,
+    sources: bool,
+    /// Where a plain record of now goes.
+    placement: Slice,
+    expiry_ms: u64,
+}
+
+impl Rules {
+    fn in_force(&self) -> Retention {
+        self.versions.last().copied().unwrap_or(Retention::Forever)
+    }
+
+    fn stamp(&self) -> Stamp {
+        let version = u8::try_from(self.versions.len() - 1).unwrap_or(u8::MAX);
+        Stamp { scope: self.number, version }
+    }
+}
+
+/// What has become of an id within the batch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Open,
+    Recorded,
+    Refused,
+    /// A duplicate whose expiry this batch has moved already.
+    Prolonged,
+}
+
+/// How an item came out.
+enum Outcome {
+    Done,
+    Refused { write: u32, settled: bool },
+}
+
+/// A settled batch.
+pub(super) struct Settled {
+    pub(super) verdicts: Verdicts,
+    pub(super) unkeyed: u64,
+}
+
+/// The work of settling one batch.
+struct Settling<'a> {
+    draft: &'a Draft,
+    decision: &'a Decision,
+    rules: Vec<Rules>,
+    fates: Vec<Fate>,
+    overlay: Overlay,
+    log: &'a mut LogBuilder,
+    rows: &'a mut Rep,
+    extras: Vec<u8>,
+    unkeyed: u64,
+}
+
+impl Committer {
+    fn rules(&self, draft: &Draft, now_ms: u64) -> Result<Vec<Rules>> {
+        let rules = draft.scopes.iter().map(|scope| {
+            let versions = scope.state.versions();
+            let retention = versions.last().and_then(Retention::longest_ms);
+            let (placement, expiry_ms) = match retention {
+                None => (FOR_EVER, FOR_EVER_MS),
+                Some(ms) => {
+                    let expiry_ms = now_ms.saturating_add(ms).min(FOR_EVER_MS - 1);
+                    let class = self.catalog.allow_class(&scope.state, ms)?;
+                    (class.slice(expiry_ms), expiry_ms)
+                }
+            };
+            let number = scope.state.number;
+            let sources = scope.policy.sources;
+            Ok(Rules { number, versions, sources, placement, expiry_ms })
+        });
+        rules.collect()
+    }
+
+    /// The verdicts as far as lookups go, without any write: for `hold` and `Undecided`.
+    pub(super) fn preview(&self, draft: &Draft, decision: &Decision) -> Result<Verdicts> {
+        let (mut log, mut rows) = (LogBuilder::default(), Rep::default());
+        let mut settling = self.settling(draft, decision, &mut log, &mut rows)?;
+        let items = (0..).zip(&draft.items);
+        let verdicts = items.map(|(i, item)| Ok(settling.item(i, item, None)?.map(|()| ())));
+        Ok(Verdicts::new(verdicts.collect::<Result<Vec<_>>>()?))
+    }
+
+    /// The verdicts, with what they write in `log` and `rows`.
+    pub(super) fn settle(
+        &self,
+        draft: &Draft,
+        decision: &Decision,
+        log: &mut LogBuilder,
+        rows: &mut Rep,
+    ) -> Result<Settled> {
+        let mut settling = self.settling(draft, decision, log, rows)?;
+        let mut verdicts = Vec::with_capacity(draft.items.len());
+        let mut writes = &draft.writes[..];
+        for (i, item) in (0..).zip(&draft.items) {
+            let end = writes.iter().take_while(|w| w.item == i).count();
+            let (of_item, rest) = writes.split_at(end);
+            writes = rest;
+            verdicts.push(settling.item(i, item, Some(of_item))?);
+        }
+        settling.always(writes)?;
+        let unkeyed = settling.unkeyed;
+        self.points(draft, rows)?;
+        log.finish();
+        Ok(Settled { verdicts: Verdicts::new(verdicts), unkeyed })
+    }
+
+    fn settling<'a>(
+        &self,
+        draft: &'a Draft,
+        decision: &'a Decision,
+        log: &'a mut LogBuilder,
+        rows: &'a mut Rep,
+    ) -> Result<Settling<'a>> {
+        Ok(Settling {
+            draft,
+            decision,
+            rules: self.rules(draft, decision.now_ms)?,
+            fates: vec![Fate::Open; decision.entries()],
+            overlay: Overlay::default(),
+            log,
+            rows,
+            extras: Vec::new(),
+            unkeyed: 0,
+        })
+    }
+
+    /// Records a draft's one id as seen, whatever its writes were.
+    pub(super) fn record_one(
+        &self,
+        draft: &Draft,
+        decision: &Decision,
+        refused: bool,
+        log: &mut LogBuilder,
+    ) -> Result<()> {
+        let mut rows = Rep::default();
+        let mut settling = self.settling(draft, decision, log, &mut rows)?;
+        if let Some(item) = draft.items.first().filter(|item| !item.is_unkeyed) {
+            settling.record(0, item, decision.entry(0), refused);
+        }
+        log.finish();
+        Ok(())
+    }
+
+    /// Resume points; their locks are held. None may go back.
+    pub(super) fn points(&self, draft: &Draft, rows: &mut Rep) -> Result<()> {
+        for (source, next) in &draft.points {
+            if let Some(now) = self.resume_point(source)?
+                && !now.allows(next)
+            {
+                return Err(Error::invalid(format!(
+                    "the resume point of {source:?} can't go from {now:?} back to {next:?}; \
+                     `rewind` can"
+                )));
+            }
+            rows.put(self.index.points.number(), source.as_bytes(), &next.encode());
+        }
+        Ok(())
+    }
+}
+
+impl Settling<'_> {
+    /// One item's verdict; with its writes unless this is a preview.
+    fn item(&mut self, i: u32, item: &Item, writes: Option<&[Write]>) -> Result<Verdict> {
+        if let Some(bad) = item.bad {
+            return Ok(Verdict::BadId(bad));
+        }
+        if self.decision.is_in_progress(i) {
+            let ms = ASK_AGAIN.as_millis() as u64;
+            return Ok(Verdict::InProgress(InProgress::new(ms)));
+        }
+        if item.is_unkeyed {
+            return self.unkeyed(item, writes);
+        }
+        let entry = self.decision.entry(i);
+        if let Some(sighting) = self.seen(i, item, entry) {
+            return Ok(Verdict::Duplicate(sighting));
+        }
+        if item.is_declined {
+            return Ok(Verdict::Declined(()));
+        }
+        let outcome = self.write(item, writes.unwrap_or_default())?;
+        match outcome {
+            Outcome::Done => {
+                self.record(i, item, entry, false);
+                Ok(Verdict::First(()))
+            }
+            Outcome::Refused { write, settled } => {
+                if settled {
+                    self.record(i, item, entry, true);
+                }
+                Ok(Verdict::Refused(Refusal::new(write, settled)))
+            }
+        }
+    }
+
+    fn unkeyed(&mut self, item: &Item, writes: Option<&[Write]>) -> Result<Verdict> {
+        if item.is_declined {
+            return Ok(Verdict::Declined(()));
+        }
+        match self.write(item, writes.unwrap_or_default())? {
+            Outcome::Done => {
+                self.unkeyed += 1;
+                Ok(Verdict::First(()))
+            }
+            Outcome::Refused { write, settled } => {
+                Ok(Verdict::Refused(Refusal::new(write, settled)))
+            }
+        }
+    }
+
+    /// Whether the item's id was seen: earlier in the batch, or by a record that stands.
+    fn seen(&mut self, i: u32, item: &Item, entry: usize) -> Option<Sighting> {
+        let now_ms = self.decision.now_ms;
+        let refused = self.fates[entry] == Fate::Refused;
+        if refused || self.fates[entry] == Fate::Recorded {
+            return Some(Sighting::new(now_ms, Some(Extra { source: None, refused })));
+        }
+        let rules = &self.rules[item.scope as usize];
+        if let Some(hit) = self.decision.hit(entry).filter(|h| h.meta.is_duplicate_at(now_ms)) {
+            let sighting = sighting(hit, &rules.versions);
+            if self.fates[entry] == Fate::Open {
+                self.prolong(item, entry);
+            }
+            return Some(sighting);
+        }
+        let also = self.decision.also(i)?;
+        if matches!(self.fates[also], Fate::Recorded | Fate::Refused) {
+            return Some(Sighting::new(now_ms, None));
+        }
+        let hit = self.decision.hit(also).filter(|h| h.meta.is_duplicate_at(now_ms))?;
+        Some(sighting(hit, &rules.versions))
+    }
+
+    /// A sliding scope's duplicate moves its expiry, up to the cap from first sight.
+    fn prolong(&mut self, item: &Item, entry: usize) {
+        let rules = &self.rules[item.scope as usize];
+        let (Retention::Sliding { ms, cap_ms }, Some(hit)) =
+            (rules.in_force(), self.decision.hit(entry))
+        else {
+            return;
+        };
+        let mut extras = Extras::decode(hit.extras.as_deref().unwrap_or_default());
+        let first_ms = first_seen_ms(hit, &extras, &rules.versions);
+        let now_ms = self.decision.now_ms;
+        let ms = item.remember_ms.unwrap_or(ms);
+        let expiry_ms = now_ms.saturating_add(ms).min(first_ms.saturating_add(cap_ms));
+        if expiry_ms <= hit.meta.expiry_ms {
+            return;
+        }
+        extras.first_seen_ms = Some(first_ms);
+        let stamp = rules.stamp();
+        // The class is one of the scope's; a longer one is always a right place.
+        let own = rules.placement.max(hit.placement);
+        let meta = Meta { stamp, state: State::Seen, over: true, expiry_ms };
+        self.extras.clear();
+        extras.encode(&mut self.extras);
+        let hash = self.decision.hash(entry);
+        let id = self.draft.get(&item.id);
+        self.log.add(hash, &meta, own, id, Some(&self.extras));
+        self.fates[entry] = Fate::Prolonged;
+    }
+
+    /// Makes an item's writes, or its fallback's if one is refused.
+    fn write(&mut self, item: &Item, writes: &[Write]) -> Result<Outcome> {
+        if writes.is_empty() {
+            return Ok(Outcome::Done);
+        }
+        let mark = self.overlay.begin(self.rows);
+        let Some(refused) = self.apply(writes, false)? else { return Ok(Outcome::Done) };
+        self.overlay.undo(&mark, self.rows);
+        if !item.has_fallback {
+            return Ok(Outcome::Refused { write: refused, settled: false });
+        }
+        let mark = self.overlay.begin(self.rows);
+        let settled = self.apply(writes, true)?.is_none();
+        if !settled {
+            self.overlay.undo(&mark, self.rows);
+        }
+        Ok(Outcome::Refused { write: refused, settled })
+    }
+
+    /// Applies the writes, or the fallback's; the position of the first that is refused.
+    fn apply(&mut self, writes: &[Write], is_fallback: bool) -> Result<Option<u32>> {
+        let chosen = writes.iter().filter(|w| w.is_fallback == is_fallback);
+        for (at, write) in (0..).zip(chosen) {
+            match &write.what {
+                What::Plain { body, count } => {
+                    self.rows.copy(&self.draft.plain.body()[body.clone()], *count);
+                }
+                What::Guarded { table, key, op } => {
+                    let table = &self.draft.tables[*table as usize];
+                    let (key, op) = (self.draft.get(key), self.draft.op(op));
+                    if !self.overlay.apply(table, key, op, self.rows)? {
+                        return Ok(Some(at));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn always(&mut self, writes: &[Write]) -> Result<()> {
+        debug_assert!(writes.iter().all(|w| w.item == ALWAYS));
+        let _ = self.overlay.begin(self.rows);
+        // They hold no conditions; that was checked when they were added.
+        self.apply(writes, false).map(|_| ())
+    }
+
+    /// Records an item's id as seen.
+    fn record(&mut self, i: u32, item: &Item, entry: usize, refused: bool) {
+        self.fates[entry] = if refused { Fate::Refused } else { Fate::Recorded };
+        let rules = &self.rules[item.scope as usize];
+        let now_ms = self.decision.now_ms;
+        let (mut placement, mut expiry_ms) = (rules.placement, rules.expiry_ms);
+        if let (Some(ms), Some(class)) = (item.remember_ms, self.decision.class(i)) {
+            expiry_ms = now_ms.saturating_add(ms).min(FOR_EVER_MS - 1);
+            placement = class.slice(expiry_ms);
+        }
+        if let Retention::Sliding { cap_ms, .. } = rules.in_force() {
+            expiry_ms = expiry_ms.min(now_ms.saturating_add(cap_ms));
+        }
+        let is_derived = item.remember_ms.is_none() && rules.in_force().is_fixed();
+        let source = item.source.as_ref().filter(|_| rules.sources);
+        let extras = Extras {
+            first_seen_ms: (!is_derived).then_some(now_ms),
+            source: source.and_then(|s| std::str::from_utf8(self.draft.get(s)).ok()),
+            refused,
+        };
+        let hit = self.decision.hit(entry);
+        if let Some(hit) = hit {
+            placement = placement.max(hit.placement);
+        }
+        let over = hit.is_some();
+        let meta = Meta { stamp: rules.stamp(), state: State::Seen, over, expiry_ms };
+        let (hash, id) = (self.decision.hash(entry), self.draft.get(&item.id));
+        if extras.is_empty() {
+            self.log.add(hash, &meta, placement, id, None);
+        } else {
+            self.extras.clear();
+            extras.encode(&mut self.extras);
+            self.log.add(hash, &meta, placement, id, Some(&self.extras));
+        }
+    }
+}
+
+fn first_seen_ms(hit: &Hit, extras: &Extras<'_>, versions: &[Retention]) -> u64 {
+    let version = usize::from(hit.meta.stamp.version);
+    let retention_ms = versions.get(version).and_then(Retention::longest_ms).unwrap_or(0);
+    extras.first_seen_ms.unwrap_or(hit.meta.expiry_ms.saturating_sub(retention_ms))
+}
+
+/// What a record says of its id.
+pub(crate) fn sighting(hit: &Hit, versions: &[Retention]) -> Sighting {
+    let extras = Extras::decode(hit.extras.as_deref().unwrap_or_default());
+    let first_ms = first_seen_ms(hit, &extras, versions);
+    if hit.extras.is_none() {
+        return Sighting::new(first_ms, None);
+    }
+    let source = extras.source.map(Box::from);
+    Sighting::new(first_ms, Some(Extra { source, refused: extras.refused }))
+}

@@ -1,0 +1,288 @@
+//! The inside of an open store: what its handles, its threads and its close work on.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+
+use crate::background::{Background, Registration};
+use crate::catalog::{Caps, Catalog};
+use crate::clock::{self, ClockState, Stopwatch, millis};
+use crate::commit::{Committer, DraftCaps, Lane};
+use crate::engine::{Home, Settings};
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::{self, Index, Limits, Opening};
+use crate::options::{Durability, Options};
+use crate::resources::Resources;
+use crate::stats::{Health, Stats};
+use crate::store::Closing;
+
+/// An open store without its handles.
+pub(crate) struct Core {
+    pub(crate) committer: Arc<Committer>,
+    pub(crate) lane: Lane,
+    pub(crate) durability: Durability,
+    pub(crate) caps: DraftCaps,
+    pub(crate) resources: Resources,
+    recovered_short: Option<(u64, u64)>,
+    free_bytes_min: u64,
+    buffer_interval: Duration,
+    background: bool,
+    closing: Closing,
+    registration: Mutex<Option<Arc<Registration>>>,
+    floor_renewed: Mutex<Stopwatch>,
+    space_checked: Mutex<Stopwatch>,
+    /// Declared last: the directory is ours until everything else is gone.
+    _lock: Option<File>,
+}
+
+/// What closing does with what is not durable yet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CloseMode {
+    Sync,
+    #[cfg(feature = "testing")]
+    Crash,
+}
+
+/// How often the floor rises in unsynced use.
+const FLOOR_EVERY: Duration = Duration::from_secs(1);
+/// How often free space is looked at.
+const SPACE_EVERY: Duration = Duration::from_millis(200);
+/// Descriptors left to the rest of the process.
+const FILES_SPARED: u64 = 64;
+
+impl Core {
+    pub(crate) fn open(home: Home, options: &Options) -> Result<Arc<Core>> {
+        options.validate()?;
+        let resources = options.resources.clone().unwrap_or_default();
+        let shared = resources.shared();
+        let limits = Limits {
+            filter_bits: options.filter_bits_per_id,
+            segment_ids_max: options.segment_ids_max,
+            segment_age_ms: millis(options.segment_age_max),
+            background: options.background,
+        };
+        let settings = Settings {
+            home,
+            caches: shared.caches.clone(),
+            tuning: options.tuning.clone(),
+            log_buffer_bytes: 256 << 20,
+            wal_bytes_max: options.wal_bytes_max,
+            open_files_max: open_files_max(),
+        };
+        let opened = index::open(Opening {
+            settings,
+            resources: resources.clone(),
+            limits,
+            clock: options.clock.clone(),
+            clock_jump_ms: millis(options.clock_jump_max),
+            accept_short: options.accept_recovered_short,
+            slices_per_class: options.slices_per_class,
+            generations_max: options.generations_max,
+        })?;
+        let index = Arc::new(opened.index);
+        let caps =
+            Caps { scopes: options.scopes_max.into(), tables: options.tables_max as usize };
+        let catalog = Arc::new(Catalog::load(Arc::clone(&index), opened.tables, caps)?);
+        let committer =
+            Committer::new(index, catalog, options.wait_max, options.closures_twice);
+        let core = Core {
+            committer: Arc::new(committer),
+            lane: Lane::default(),
+            durability: options.durability,
+            caps: DraftCaps { items: options.batch_items_max, bytes: options.batch_bytes_max },
+            resources,
+            recovered_short: opened.short,
+            free_bytes_min: options.free_bytes_min,
+            buffer_interval: options.buffer_interval,
+            background: options.background,
+            closing: Closing::default(),
+            registration: Mutex::new(None),
+            floor_renewed: Mutex::new(Stopwatch::start()),
+            space_checked: Mutex::new(Stopwatch::start()),
+            _lock: opened.lock,
+        };
+        core.check_space()?;
+        Ok(Arc::new(core))
+    }
+
+    /// Lets the shared threads serve this store.
+    pub(crate) fn register(&self, me: Weak<dyn Background>) {
+        let pool = &self.resources.shared().pool;
+        pool.quicken(self.buffer_interval);
+        *self.registration.lock() = Some(pool.register(me));
+    }
+
+    fn index(&self) -> &Arc<Index> {
+        &self.committer.index
+    }
+
+    /// Refuses or admits writes by the free space there is.
+    fn check_space(&self) -> Result<()> {
+        if self.free_bytes_min > 0
+            && let Some(free) = self.index().engine.home().free_bytes()?
+        {
+            self.index().set_full(free < self.free_bytes_min);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn health(&self) -> Health {
+        let index = self.index();
+        if let Some(why) = index.poison.why() {
+            return Health::Degraded(why.to_string());
+        }
+        if let Some(why) = index.stopped() {
+            return Health::Degraded(format!("background work stopped: {why}"));
+        }
+        if index.is_full() {
+            return Health::Degraded("the disk has too little free space".to_string());
+        }
+        if let ClockState::Frozen { by } = index.time.state() {
+            let ahead = by.as_secs();
+            return Health::Degraded(format!("expiry is frozen: the clock is {ahead} s ahead"));
+        }
+        match index.filters_waiting() {
+            (0, _) => Health::Ready,
+            (waiting, filters) => {
+                Health::Warming { filters_ready: filters - waiting, filters }
+            }
+        }
+    }
+
+    pub(crate) fn stats(&self) -> Result<Stats> {
+        let effective_time =
+            UNIX_EPOCH + Duration::from_millis(self.index().time.now_ms());
+        let mut stats = self.committer.stats(effective_time, self.index().time.state())?;
+        let shared = self.resources.shared();
+        stats.cache_bytes = shared.caches.cache_used_bytes() as u64;
+        stats.memtable_bytes = shared.caches.memtable_used_bytes() as u64;
+        stats.background.threads = shared.pool.threads() as u64;
+        stats.recovered_short = self.recovered_short;
+        Ok(stats)
+    }
+
+    pub(crate) fn checkpoint(&self, dir: &Path) -> Result<()> {
+        if dir.exists() {
+            return Err(Error::invalid(format!("{} exists already", dir.display())));
+        }
+        self.committer.flush_buffer()?;
+        self.index().checkpoint(dir)
+    }
+
+    /// Ends background work and submissions; makes everything durable.
+    pub(crate) fn close(&self, mode: CloseMode) -> Result<()> {
+        self.closing.set();
+        self.registration.lock().take();
+        self.lane.close();
+        match mode {
+            CloseMode::Sync => self.committer.close(),
+            #[cfg(feature = "testing")]
+            CloseMode::Crash => {
+                self.index().poison.set("the test crashed it".to_string());
+                Ok(())
+            }
+        }
+    }
+
+    /// Closes, then waits until nobody uses the store any more.
+    pub(crate) fn close_and_wait(self: Arc<Self>, wait: Duration) -> Result<()> {
+        let by = clock::deadline(wait);
+        let closed = self.close(CloseMode::Sync);
+        closed.and(self.wait_unused(by))
+    }
+
+    #[cfg(feature = "testing")]
+    pub(crate) fn crash(self: Arc<Self>, wait: Duration) -> Result<()> {
+        let by = clock::deadline(wait);
+        self.close(CloseMode::Crash)?;
+        self.wait_unused(by)
+    }
+
+    fn wait_unused(self: Arc<Self>, by: std::time::Instant) -> Result<()> {
+        let inside = Arc::downgrade(&self.committer);
+        let mut me = Some(self);
+        loop {
+            // Background work may hold the core for the length of one round.
+            if let Some(core) = me.take() {
+                match Arc::try_unwrap(core) {
+                    Ok(core) => drop(core),
+                    Err(core) => me = Some(core),
+                }
+            }
+            if me.is_none() && inside.strong_count() == 0 {
+                return Ok(());
+            }
+            if clock::left(by).is_zero() {
+                return Err(Error::new(
+                    ErrorKind::Busy,
+                    "the store is closed, but calls or held batches still use its directory",
+                ));
+            }
+            clock::pause(Duration::from_millis(1));
+        }
+    }
+}
+
+/// What RocksDB may keep open, from the process's limit.
+fn open_files_max() -> i32 {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    match limit {
+        None => -1,
+        Some(limit) => {
+            let ours = limit.saturating_sub(FILES_SPARED) / 2;
+            i32::try_from(ours.clamp(32, 1 << 20)).unwrap_or(i32::MAX)
+        }
+    }
+}
+
+impl Background for Core {
+    fn tick(&self) -> bool {
+        if self.closing.is_set() {
+            return false;
+        }
+        // A failure poisons the store, which says so.
+        let _ = self.committer.flush_buffer();
+        if !self.background {
+            return false;
+        }
+        if self.space_checked.lock().restart_after(SPACE_EVERY)
+            && let Err(error) = self.check_space()
+        {
+            log::warn!("free space is not known: {error}");
+        }
+        let index = self.index();
+        let floor_is_due = self.floor_renewed.lock().elapsed() >= FLOOR_EVERY
+            && index.written() > index.floor_n()
+            && !index.poison.is_set();
+        floor_is_due || index.is_due()
+    }
+
+    fn work(&self) {
+        if self.closing.is_set() {
+            return;
+        }
+        let guard = PoisonOnPanic(self.index());
+        if self.floor_renewed.lock().restart_after(FLOOR_EVERY)
+            && let Err(error) = self.index().renew_floor()
+        {
+            log::error!("the floor was not renewed: {error}");
+        }
+        // Kept in `stopped`, for `health()` and for callers that wait for room.
+        let _ = self.index().maintain();
+        drop(guard);
+    }
+}
+
+/// Background work that unwinds leaves nobody sure of anything.
+struct PoisonOnPanic<'a>(&'a Index);
+
+impl Drop for PoisonOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.poison.set("background work panicked".to_string());
+        }
+    }
+}

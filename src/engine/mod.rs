@@ -1,0 +1,33 @@
+//! The one place that knows RocksDB: a narrow set of operations over column families.
+//!
+//! Above it, a store is *open, read, commit one batch, make durable, scan, ingest, drop, close*.
+//! Nothing else in the crate names the `rocksdb` crate (a test checks that; the `raw` door is
+//! the one exception, for callers who bring a RocksDB batch).
+//!
+//! - E1: one RocksDB instance per store, one `write` per commit: that is the atomicity.
+//! - E2: every column family is created and opened with explicit options (`options.rs`).
+//! - E3: RocksDB's errors, which are strings, are mapped in one function (`fault.rs`).
+
+mod db;
+mod fault;
+mod files;
+mod options;
+mod rep;
+mod run_file;
+
+pub(crate) use db::{Engine, Family, Kind, Recovery, Rows, Settings};
+pub(crate) use files::Home;
+pub(crate) use options::{Caches, FamilyTuning};
+pub(crate) use rep::Rep;
+#[cfg(feature = "raw")]
+pub(crate) use rep::records;
+pub(crate) use run_file::RunFile;
+
+/// A named point where tests abort, fail or pause. Nothing without the `failpoints` feature.
+macro_rules! failpoint {
+    ($name:expr) => {
+        #[cfg(feature = "failpoints")]
+        fail::fail_point!($name);
+    };
+}
+pub(crate) use failpoint;

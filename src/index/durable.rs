@@ -1,0 +1,100 @@
+//! How far commits are written, and how far they are durable.
+//!
+//! - D1: `written` and `durable` only rise, and `durable` never passes `written` as it was
+//!   before the sync that raised it.
+//! - D2: one sync at a time; callers that need it wait for the one that runs, and one of them
+//!   does the next for all (group commit).
+//!
+//! Failure: a failed sync is never retried. It poisons the store; every waiter learns that its
+//! commit's fate is unknown.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::engine::{Engine, failpoint};
+use crate::error::{Error, Result};
+use crate::poison::Poison;
+
+/// The two marks, in commit numbers.
+pub(crate) struct Durable {
+    written: AtomicU64,
+    durable: AtomicU64,
+    syncing: Mutex<bool>,
+    synced: Condvar,
+}
+
+impl Durable {
+    pub(crate) fn new(n: u64) -> Durable {
+        Durable {
+            written: AtomicU64::new(n),
+            durable: AtomicU64::new(n),
+            syncing: Mutex::new(false),
+            synced: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn written(&self) -> u64 {
+        self.written.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn durable(&self) -> u64 {
+        self.durable.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_written(&self, n: u64) {
+        self.written.fetch_max(n, Ordering::AcqRel);
+    }
+
+    /// Returns once commit `n` is durable.
+    ///
+    /// # Errors
+    /// `Degraded`, outcome unknown, if a sync failed.
+    pub(crate) fn wait(&self, n: u64, engine: &Engine, poison: &Poison) -> Result<()> {
+        let mut syncing = self.syncing.lock();
+        loop {
+            if self.durable() >= n {
+                return Ok(());
+            }
+            poison.check().map_err(Error::unknown)?;
+            if !*syncing {
+                break;
+            }
+            self.synced.wait(&mut syncing);
+        }
+        *syncing = true;
+        drop(syncing);
+        let result = self.sync_now(engine, poison);
+        *self.syncing.lock() = false;
+        self.synced.notify_all();
+        result
+    }
+
+    /// Syncs whatever was written, also outside commits.
+    pub(crate) fn sync_always(&self, engine: &Engine, poison: &Poison) -> Result<()> {
+        poison.check()?;
+        self.sync_now(engine, poison)
+    }
+
+    fn sync_now(&self, engine: &Engine, poison: &Poison) -> Result<()> {
+        let mark = self.written();
+        failpoint!("commit::before_sync");
+        match engine.sync() {
+            Ok(()) => {
+                failpoint!("commit::after_sync");
+                self.durable.fetch_max(mark, Ordering::AcqRel);
+                Ok(())
+            }
+            Err(error) => {
+                poison.set(format!("a sync failed: {error}"));
+                Err(error.unknown())
+            }
+        }
+    }
+
+    /// Wakes those who wait for a sync that will not come.
+    pub(crate) fn wake(&self) {
+        let _syncing = self.syncing.lock();
+        self.synced.notify_all();
+    }
+}

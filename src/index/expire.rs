@@ -1,0 +1,40 @@
+//! Dropping generations whose slice of time has passed.
+//!
+//! The mark is persisted first, so that after any crash the store knows that this time was
+//! reached (T3); then the view goes on without the generation; then its family is dropped whole.
+//! Only the earliest slice goes first. Files and memory go with the last view that holds it.
+
+use std::sync::Arc;
+
+use crate::engine::failpoint;
+use crate::error::Result;
+
+use super::seal::has_ended;
+use super::{Index, snapshot};
+
+impl Index {
+    pub(super) fn drop_expired(&self) -> Result<()> {
+        let now = self.time.now_ms();
+        while let Some(generation) = self.view().generations.last().cloned() {
+            if !has_ended(generation.slice, now) {
+                break;
+            }
+            if !has_ended(generation.slice, self.time.persisted_ms()) {
+                self.persist_mark()?;
+            }
+            failpoint!("drop::marked");
+            {
+                let _swap = self.swap.lock();
+                let view = self.view.load().without_generation(generation.slice);
+                self.view.store(Arc::new(view));
+            }
+            failpoint!("drop::published");
+            self.poison.check()?;
+            self.engine.drop_family(&generation.family)?;
+            failpoint!("drop::dropped");
+            self.engine.home().remove(&snapshot::name(generation.slice))?;
+            Index::count(&self.counts.drops);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,115 @@
+//! What a rich record carries behind its id: a few tagged fields.
+//!
+//! ```text
+//! field: tag u8 | len u16 LE | bytes
+//! tag 1: first sight, u64 LE milliseconds (where the policy version does not give it)
+//! tag 2: source, UTF-8
+//! tag 3: the id was recorded by an `if_refused`, no bytes
+//! ```
+//! Unknown tags are skipped, so that a later release may add fields.
+
+const FIRST_SEEN: u8 = 1;
+const SOURCE: u8 = 2;
+const REFUSED: u8 = 3;
+
+/// The longest source that is kept, in bytes.
+pub(crate) const SOURCE_BYTES_MAX: usize = 255;
+
+/// The fields of a rich record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Extras<'a> {
+    pub(crate) first_seen_ms: Option<u64>,
+    pub(crate) source: Option<&'a str>,
+    pub(crate) refused: bool,
+}
+
+impl<'a> Extras<'a> {
+    /// Whether there is nothing to carry: a plain record.
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Extras::default()
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        if let Some(ms) = self.first_seen_ms {
+            field(out, FIRST_SEEN, &ms.to_le_bytes());
+        }
+        if let Some(source) = self.source {
+            field(out, SOURCE, shortened(source).as_bytes());
+        }
+        if self.refused {
+            field(out, REFUSED, &[]);
+        }
+    }
+
+    /// Reads what it understands; bytes that are cut short end it.
+    pub(crate) fn decode(mut bytes: &'a [u8]) -> Extras<'a> {
+        let mut extras = Extras::default();
+        while let [tag, low, high, rest @ ..] = bytes {
+            let len = usize::from(u16::from_le_bytes([*low, *high]));
+            let Some((field, rest)) = rest.split_at_checked(len) else { break };
+            match *tag {
+                FIRST_SEEN => extras.first_seen_ms = field.try_into().ok().map(u64::from_le_bytes),
+                SOURCE => extras.source = std::str::from_utf8(field).ok(),
+                REFUSED => extras.refused = true,
+                _ => {}
+            }
+            bytes = rest;
+        }
+        extras
+    }
+
+    /// An upper bound of the encoded length, for reserving room.
+    pub(crate) fn bytes_max(source_bytes: Option<usize>) -> usize {
+        3 + 8 + 3 + source_bytes.map_or(0, |len| 3 + len.min(SOURCE_BYTES_MAX))
+    }
+}
+
+fn field(out: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
+    out.push(tag);
+    let len = u16::try_from(bytes.len()).expect("a field is bounded far below 64 KiB");
+    out.extend_from_slice(&len.to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
+/// A source cut to its limit at a character's border.
+fn shortened(source: &str) -> &str {
+    let mut end = source.len().min(SOURCE_BYTES_MAX);
+    while !source.is_char_boundary(end) {
+        end -= 1;
+    }
+    &source[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_golden_and_read_back() {
+        let extras = Extras { first_seen_ms: Some(0x0102), source: Some("o/3"), refused: true };
+        let mut bytes = Vec::new();
+        extras.encode(&mut bytes);
+        let expected =
+            [&[1, 8, 0, 2, 1, 0, 0, 0, 0, 0, 0, 2, 3, 0][..], b"o/3", &[3, 0, 0]].concat();
+        assert_eq!(bytes, expected);
+        assert_eq!(Extras::decode(&bytes), extras);
+        assert!(bytes.len() <= Extras::bytes_max(extras.source.map(str::len)));
+    }
+
+    #[test]
+    fn damage_is_no_panic() {
+        let mut bytes = Vec::new();
+        Extras { first_seen_ms: Some(1), source: Some("x"), refused: false }.encode(&mut bytes);
+        for cut in 0..bytes.len() {
+            let _ = Extras::decode(&bytes[..cut]);
+        }
+        let unknown = [&[9, 1, 0, 7][..], &bytes].concat();
+        assert_eq!(Extras::decode(&unknown), Extras::decode(&bytes));
+    }
+
+    #[test]
+    fn a_long_source_is_cut_at_a_character() {
+        let long = "ä".repeat(200);
+        assert_eq!(shortened(&long).len(), 254);
+    }
+}

@@ -1,0 +1,194 @@
+//! The floor: how far the store was once durable, in a file RocksDB knows nothing of.
+//!
+//! RocksDB, asked to recover to a point in time, silently drops synced commits that follow a
+//! damaged byte of its log. The floor notices: it holds the last commit number that was known
+//! durable, and opening below it is the error "recovered short".
+//!
+//! ```text
+//! FLOOR: two slots, at 0 and at 4096; the valid one with the greater sequence counts
+//! slot:  magic u32 "FSf1" | sequence u64 | n u64 | flags u8 | incarnation 16 | checksum u64 (LE)
+//! flags: bit 0: a commit may have been unsynced (sticky)
+//! ```
+//!
+//! - F1: `n` only rises (but for a short recovery that the caller accepts), and only to numbers that were durable before it was written.
+//! - F2: the sticky bit is durable before the first unsynced commit is written; it decides how
+//!   RocksDB recovers.
+//! - F3: a torn slot leaves the other one valid.
+
+use parking_lot::Mutex;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::engine::{Home, failpoint};
+use crate::error::{Error, ErrorKind, Result};
+
+const NAME: &str = "FLOOR";
+const MAGIC: u32 = 0x3166_5346;
+const SLOT_AT: [u64; 2] = [0, 4096];
+const SLOT_BYTES: usize = 4 + 8 + 8 + 1 + 16 + 8;
+const UNSYNCED: u8 = 1;
+
+/// What a slot says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    sequence: u64,
+    /// The last commit known durable.
+    pub(crate) n: u64,
+    /// Whether a commit may ever have been unsynced.
+    pub(crate) unsynced: bool,
+    /// Random, new for each copy of the store.
+    pub(crate) incarnation: [u8; 16],
+}
+
+impl Mark {
+    fn encode(&self) -> [u8; SLOT_BYTES] {
+        let mut out = [0; SLOT_BYTES];
+        out[..4].copy_from_slice(&MAGIC.to_le_bytes());
+        out[4..12].copy_from_slice(&self.sequence.to_le_bytes());
+        out[12..20].copy_from_slice(&self.n.to_le_bytes());
+        out[20] = if self.unsynced { UNSYNCED } else { 0 };
+        out[21..37].copy_from_slice(&self.incarnation);
+        let checksum = xxh3_64(&out[..37]);
+        out[37..].copy_from_slice(&checksum.to_le_bytes());
+        out
+    }
+
+    fn decode(slot: &[u8]) -> Option<Mark> {
+        let slot: &[u8; SLOT_BYTES] = slot.get(..SLOT_BYTES)?.try_into().ok()?;
+        let u64_at = |at: usize| {
+            let mut raw = [0; 8];
+            raw.copy_from_slice(&slot[at..at + 8]);
+            u64::from_le_bytes(raw)
+        };
+        if slot[..4] != MAGIC.to_le_bytes() || u64_at(37) != xxh3_64(&slot[..37]) {
+            return None;
+        }
+        let mut incarnation = [0; 16];
+        incarnation.copy_from_slice(&slot[21..37]);
+        let unsynced = slot[20] & UNSYNCED != 0;
+        Some(Mark { sequence: u64_at(4), n: u64_at(12), unsynced, incarnation })
+    }
+}
+
+/// The floor of an open store.
+pub(crate) struct Floor {
+    home: Home,
+    mark: Mutex<Mark>,
+}
+
+impl Floor {
+    /// The stored mark; `None` if there is no floor file.
+    ///
+    /// # Errors
+    /// `Damaged` if neither slot is valid.
+    pub(crate) fn read(home: &Home) -> Result<Option<Mark>> {
+        let Some(bytes) = home.read(NAME)? else { return Ok(None) };
+        let slots = SLOT_AT.iter().filter_map(|at| {
+            let at = usize::try_from(*at).ok()?;
+            Mark::decode(bytes.get(at..)?)
+        });
+        match slots.max_by_key(|m| m.sequence) {
+            Some(mark) => Ok(Some(mark)),
+            None => Err(Error::damaged("the floor file has no valid slot")),
+        }
+    }
+
+    /// Writes a new floor file into a home that has none.
+    pub(crate) fn create(home: &Home, n: u64, unsynced: bool) -> Result<Mark> {
+        let mut incarnation = [0; 16];
+        getrandom::fill(&mut incarnation)
+            .map_err(|e| Error::new(ErrorKind::Degraded, format!("no randomness: {e}")))?;
+        let mark = Mark { sequence: 1, n, unsynced, incarnation };
+        let mut bytes = vec![0; 8192];
+        bytes[..SLOT_BYTES].copy_from_slice(&mark.encode());
+        home.replace(NAME, &bytes)?;
+        Ok(mark)
+    }
+
+    pub(crate) fn new(home: Home, mark: Mark) -> Floor {
+        Floor { home, mark: Mutex::new(mark) }
+    }
+
+    /// The last commit known durable.
+    pub(crate) fn n(&self) -> u64 {
+        self.mark.lock().n
+    }
+
+    pub(crate) fn incarnation(&self) -> [u8; 16] {
+        self.mark.lock().incarnation
+    }
+
+    /// Whether unsynced commits were ever allowed.
+    pub(crate) fn unsynced(&self) -> bool {
+        self.mark.lock().unsynced
+    }
+
+    /// Raises the floor to `n`, which must be durable (F1). One fsync.
+    pub(crate) fn raise(&self, n: u64) -> Result<()> {
+        self.write(|mark| {
+            let higher = n > mark.n;
+            mark.n = mark.n.max(n);
+            higher
+        })
+    }
+
+    /// Records that commits may be unsynced from now on (F2). One fsync, once.
+    pub(crate) fn allow_unsynced(&self) -> Result<()> {
+        self.write(|mark| !std::mem::replace(&mut mark.unsynced, true))
+    }
+
+    /// Lowers the floor to what was found, when the caller accepted a short recovery.
+    pub(crate) fn lower(&self, n: u64) -> Result<()> {
+        self.write(|mark| std::mem::replace(&mut mark.n, n) != n)
+    }
+
+    fn write(&self, change: impl FnOnce(&mut Mark) -> bool) -> Result<()> {
+        let mut mark = self.mark.lock();
+        let mut next = *mark;
+        if !change(&mut next) {
+            return Ok(());
+        }
+        next.sequence += 1;
+        failpoint!("floor::before_write");
+        let slot = SLOT_AT[usize::from(next.sequence % 2 == 0)];
+        self.home.overwrite(NAME, slot, &next.encode())?;
+        *mark = next;
+        failpoint!("floor::after_write");
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_is_golden() {
+        let mark = Mark { sequence: 2, n: 3, unsynced: true, incarnation: [9; 16] };
+        let bytes = mark.encode();
+        let mut expected = b"FSf1".to_vec();
+        expected.extend([2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 1]);
+        expected.extend([9; 16]);
+        assert_eq!(bytes[..37], expected);
+        assert_eq!(bytes[37..], xxh3_64(&expected).to_le_bytes());
+        assert_eq!(Mark::decode(&bytes), Some(mark));
+    }
+
+    #[test]
+    fn a_torn_slot_leaves_the_other_one() {
+        let home = Home::memory().unwrap();
+        let mark = Floor::create(&home, 0, false).unwrap();
+        let floor = Floor::new(home.clone(), mark);
+        floor.raise(5).unwrap();
+        floor.allow_unsynced().unwrap();
+        floor.raise(4).unwrap();
+        let read = Floor::read(&home).unwrap().unwrap();
+        assert_eq!((read.n, read.unsynced), (5, true));
+        let at = SLOT_AT[usize::from(read.sequence % 2 == 0)];
+        home.overwrite(NAME, at + 12, &[0xff]).unwrap();
+        let older = Floor::read(&home).unwrap().unwrap();
+        assert_eq!((older.n, older.unsynced), (5, false));
+        home.overwrite(NAME, SLOT_AT[0], &[0; 8]).unwrap();
+        home.overwrite(NAME, SLOT_AT[1], &[0; 8]).unwrap();
+        assert_eq!(Floor::read(&home).unwrap_err().kind(), ErrorKind::Damaged);
+    }
+}

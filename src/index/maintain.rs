@@ -1,0 +1,209 @@
+//! Background work: one round of it, and when it is due.
+//!
+//! All of it runs under the maintenance lock, which excludes a checkpoint and everything else
+//! that creates, fills or drops families. A failure stops it (kept for `health()` and for
+//! callers that wait for room); reopening the store tries again.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::engine::{Home, Kind, Rep, failpoint};
+use crate::error::{Error, ErrorKind, Result};
+
+use super::floor::Floor;
+use super::run::Run;
+use super::view::Generation;
+use super::{Index, meta, names};
+
+/// What maintenance remembers from round to round.
+#[derive(Default)]
+pub(super) struct Maintenance {
+    /// Runs that were merged away; their files go when no view holds them.
+    pub(super) garbage: Vec<(Arc<Generation>, Arc<Run>)>,
+    pub(super) seals_since_flush: u32,
+    pub(super) next_segment: u64,
+}
+
+/// Log families that are kept ready.
+const SPARES: usize = 2;
+/// Seals between two flushes of the families that would pin the WAL.
+const SEALS_PER_FLUSH: u32 = 8;
+/// How stale the persisted mark may get while commits come in.
+const MARK_MS: u64 = 60_000;
+
+impl Index {
+    /// Whether a round is due. Cheap; also rotates a segment that is due by age.
+    pub(crate) fn is_due(&self) -> bool {
+        if self.stopped.lock().is_some() || self.poison.is_set() {
+            return false;
+        }
+        let now = self.time.now_ms();
+        self.rotate_by_age(now);
+        let view = self.view();
+        view.unsealed() > 0
+            || self.spares.lock().len() < SPARES
+            || self.written() > 0 && now.saturating_sub(self.time.persisted_ms()) > MARK_MS
+            || view.generations.iter().any(|g| {
+                g.slice.end_ms <= now || self.merge_is_due(g, now) || self.filters_are_due(g)
+            })
+    }
+
+    fn rotate_by_age(&self, now: u64) {
+        let old = |begun: u64| begun.saturating_add(self.limits.segment_age_ms) <= now;
+        if self.view().current().begun_ms().is_some_and(old) {
+            let reserved = self.room.lock();
+            // A rotation that must wait is tried again at the next tick.
+            let _ = self.rotate(reserved.ids(), reserved.words());
+        }
+    }
+
+    /// One round of everything that is due.
+    pub(crate) fn maintain(&self) -> Result<()> {
+        let mut m = self.maintenance.lock();
+        self.round(&mut m)
+    }
+
+    fn round(&self, m: &mut Maintenance) -> Result<()> {
+        self.poison.check()?;
+        if let Some(why) = self.stopped() {
+            return Err(Error::new(ErrorKind::Degraded, why));
+        }
+        let result = self.steps(m);
+        if let Err(error) = &result {
+            log::error!("background work stopped: {error}");
+            *self.stopped.lock() = Some(error.to_string());
+            self.room_may_have_changed();
+        }
+        result
+    }
+
+    fn steps(&self, m: &mut Maintenance) -> Result<()> {
+        self.make_spares(m)?;
+        while self.view().unsealed() > 0 {
+            self.seal_oldest(m)?;
+            self.make_spares(m)?;
+        }
+        if self.time.now_ms().saturating_sub(self.time.persisted_ms()) > MARK_MS {
+            self.persist_mark()?;
+        }
+        self.drop_expired()?;
+        self.merge_due(m)?;
+        self.load_filters()?;
+        self.collect_garbage(m)
+    }
+
+    /// Seals what is in memory now, and does all that is due after.
+    pub(crate) fn seal_now(&self) -> Result<()> {
+        let mut m = self.maintenance.lock();
+        self.make_spares(&mut m)?;
+        while self.view().unsealed() > 0 {
+            self.seal_oldest(&mut m)?;
+        }
+        self.make_spares(&mut m)?;
+        if self.view().current().begun_ms().is_some() {
+            let reserved = self.room.lock();
+            self.rotate(reserved.ids(), reserved.words())?;
+        }
+        self.round(&mut m)
+    }
+
+    /// Seals, merges every generation into one run, and drops what has expired.
+    pub(crate) fn compact_now(&self) -> Result<()> {
+        self.seal_now()?;
+        let mut m = self.maintenance.lock();
+        let generations = self.view().generations.clone();
+        for generation in &generations {
+            if !generation.runs.is_empty() {
+                self.merge(&mut m, generation, generation.runs.clone())?;
+            }
+        }
+        self.round(&mut m)
+    }
+
+    /// Makes a copy of the store in a new directory, with a floor and an incarnation of its own.
+    /// The maintenance lock keeps families as they are meanwhile.
+    pub(crate) fn checkpoint(&self, dir: &Path) -> Result<()> {
+        let _m = self.maintenance.lock();
+        self.persist_mark()?;
+        failpoint!("checkpoint::synced");
+        let copy = Home::Directory(dir.to_path_buf());
+        std::fs::create_dir_all(dir)?;
+        std::fs::create_dir(dir.join("filters"))?;
+        let floor = self.durable();
+        self.engine.checkpoint(&dir.join("data"))?;
+        failpoint!("checkpoint::copied");
+        Floor::create(&copy, floor, self.floor.unsynced())?;
+        Ok(())
+    }
+
+    /// The last act: mark and floor.
+    pub(crate) fn close(&self) -> Result<()> {
+        self.persist_mark()?;
+        self.renew_floor()
+    }
+
+    pub(crate) fn floor_n(&self) -> u64 {
+        self.floor.n()
+    }
+
+    pub(super) fn make_spares(&self, m: &mut Maintenance) -> Result<()> {
+        while self.spares.lock().len() < SPARES {
+            let number = m.next_segment;
+            let family = self.engine.create(&names::log(number), Kind::Log, "")?;
+            m.next_segment += 1;
+            self.spares.lock().push_back((number, family));
+            self.room_may_have_changed();
+        }
+        Ok(())
+    }
+
+    /// Makes accepted time durable as the high-water mark, with everything written before it.
+    pub(super) fn persist_mark(&self) -> Result<()> {
+        let now = self.time.now_ms();
+        let mut rows = Rep::default();
+        rows.put(self.meta.number(), meta::MARK_KEY, &now.to_le_bytes());
+        self.write_rows(&rows)?;
+        self.time.set_persisted(now);
+        Ok(())
+    }
+
+    /// Raises the floor to what is durable; in unsynced use a sync comes first.
+    pub(crate) fn renew_floor(&self) -> Result<()> {
+        let written = self.written();
+        if written > self.floor.n() {
+            self.wait_durable(written)?;
+            self.floor.raise(written)?;
+        }
+        Ok(())
+    }
+
+    /// Flushes small families now and then, so that they don't pin the WAL.
+    pub(super) fn flush_rows(&self, m: &mut Maintenance) -> Result<()> {
+        m.seals_since_flush += 1;
+        if m.seals_since_flush < SEALS_PER_FLUSH {
+            return Ok(());
+        }
+        m.seals_since_flush = 0;
+        self.engine.flush_rows_and_tables()
+    }
+
+    fn collect_garbage(&self, m: &mut Maintenance) -> Result<()> {
+        let mut kept = Vec::new();
+        for (generation, run) in m.garbage.drain(..) {
+            // One reference is ours: no view can read it any more.
+            if Arc::strong_count(&run) > 1 {
+                kept.push((generation, run));
+                continue;
+            }
+            let (from, to) = (run.info.key.page(0), run.info.key.footer());
+            self.engine.remove_files(&generation.family, &from, &to)?;
+        }
+        m.garbage = kept;
+        Ok(())
+    }
+
+    pub(crate) fn count(counter: &AtomicU64) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}

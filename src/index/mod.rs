@@ -1,0 +1,218 @@
+//! The dedup index: which ids were seen, in memory, in the packed log and in generations.
+//!
+//! Lock order: `maintenance` → `room` → `gate` → `swap` → `spares`. A thread that holds ids or
+//! rows takes only `gate` (as the leader) and never waits for the others.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `append` | the gate: one write at a time, ids into the current segment |
+//! | `room` | room in the current segment, rotation |
+//! | `lookup` | which record stands |
+//! | `seal`, `merge`, `expire` | background work under the maintenance lock |
+//! | `recover` | open: replay, floor, strays |
+//! | `scan` | all ids, in hash order |
+
+mod active;
+mod append;
+mod classes;
+mod durable;
+mod expire;
+mod extras;
+mod floor;
+mod hash;
+mod log;
+mod lookup;
+mod maintain;
+mod merge;
+mod meta;
+mod names;
+mod page;
+mod record;
+mod recover;
+mod room;
+mod run;
+mod scan;
+mod seal;
+mod segment;
+mod snapshot;
+mod stream;
+mod view;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use parking_lot::{Condvar, Mutex};
+
+use crate::clock::Timekeeper;
+use crate::engine::{Engine, Family, Rep};
+use crate::error::Result;
+use crate::poison::Poison;
+use crate::resources::Resources;
+
+pub(crate) use append::Member;
+#[cfg(feature = "testing")]
+pub(crate) use append::NextFailure;
+pub(crate) use classes::{Class, Classes, FOR_EVER, FOR_EVER_CLASS};
+pub(crate) use extras::Extras;
+pub(crate) use hash::IdHash;
+pub(crate) use log::LogBuilder;
+pub(crate) use lookup::{Probe, Scratch, Tiers};
+pub(crate) use meta::class_row;
+pub(crate) use names::table as table_family;
+use names::Name;
+pub(crate) use record::{FOR_EVER_MS, Hit, Meta, Slice, Stamp, State};
+pub(crate) use recover::{Opening, open};
+pub(crate) use room::Room;
+pub(crate) use scan::IdScan;
+pub(crate) use segment::words_for_item;
+
+use append::Gate;
+use durable::Durable;
+use floor::Floor;
+use maintain::Maintenance;
+use segment::SetPool;
+use view::View;
+
+/// Settings of the index, from the store's options.
+#[derive(Clone, Debug)]
+pub(crate) struct Limits {
+    pub(crate) filter_bits: u32,
+    pub(crate) segment_ids_max: Option<usize>,
+    pub(crate) segment_age_ms: u64,
+    pub(crate) background: bool,
+}
+
+/// Counters of the index.
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub(crate) seals: AtomicU64,
+    pub(crate) merges: AtomicU64,
+    pub(crate) drops: AtomicU64,
+    pub(crate) stalls: AtomicU64,
+    pub(crate) stalled_us: AtomicU64,
+    pub(crate) replayed: AtomicU64,
+    pub(crate) filters_loaded: AtomicU64,
+    pub(crate) filters_rebuilt: AtomicU64,
+}
+
+/// The index of an open store.
+pub(crate) struct Index {
+    pub(crate) engine: Engine,
+    pub(crate) time: Arc<Timekeeper>,
+    pub(crate) ids: IdHash,
+    pub(crate) classes: Classes,
+    pub(crate) poison: Arc<Poison>,
+    pub(crate) resources: Resources,
+    pub(crate) limits: Limits,
+    pub(crate) counts: Counts,
+    pub(crate) meta: Arc<Family>,
+    pub(crate) points: Arc<Family>,
+    pub(crate) audit: Arc<Family>,
+    durable: Durable,
+    floor: Floor,
+    view: ArcSwap<View>,
+    /// Serialises view swaps (V2).
+    swap: Mutex<()>,
+    gate: Mutex<Gate>,
+    room: Mutex<room::Reserved>,
+    room_changed: Condvar,
+    /// Log families made ahead of need, by segment number.
+    spares: Mutex<VecDeque<(u64, Arc<Family>)>>,
+    pool: Arc<SetPool>,
+    maintenance: Mutex<Maintenance>,
+    /// The first failure of background work, for `health()`; sealing has stopped.
+    stopped: Mutex<Option<String>>,
+    /// Scopes that were dropped: merges leave their ids out.
+    dropped_scopes: Mutex<Vec<u16>>,
+    /// Free space ran out: writes are refused.
+    full: AtomicBool,
+    #[cfg(feature = "testing")]
+    fail_next: Mutex<Option<NextFailure>>,
+}
+
+impl Index {
+    /// The picture as it is now (V1: load it once, after the hold).
+    pub(crate) fn view(&self) -> arc_swap::Guard<Arc<View>> {
+        self.view.load()
+    }
+
+    /// Looks ids up in one view.
+    pub(crate) fn lookup(
+        &self,
+        probes: &[Probe<'_>],
+        scratch: &mut Scratch,
+        tiers: &mut Tiers,
+        found: impl FnMut(usize, Hit),
+    ) -> Result<()> {
+        let view = self.view();
+        lookup::lookup(&view, &self.ids, probes, scratch, tiers, found)
+    }
+
+    /// The last commit that was written.
+    pub(crate) fn written(&self) -> u64 {
+        self.durable.written()
+    }
+
+    /// The last commit known to be durable.
+    pub(crate) fn durable(&self) -> u64 {
+        self.durable.durable()
+    }
+
+    /// Returns once commit `n` is durable.
+    pub(crate) fn wait_durable(&self, n: u64) -> Result<()> {
+        self.durable.wait(n, &self.engine, &self.poison)
+    }
+
+    /// Whether an unsynced commit may have happened since the store was made.
+    pub(crate) fn allow_unsynced(&self) -> Result<()> {
+        if self.floor.unsynced() { Ok(()) } else { self.floor.allow_unsynced() }
+    }
+
+    /// Random and new for each copy of the store; names a run of it in errors.
+    pub(crate) fn incarnation(&self) -> [u8; 16] {
+        self.floor.incarnation()
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.full.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_full(&self, full: bool) {
+        self.full.store(full, Ordering::Release);
+    }
+
+    /// Background work that failed and stopped.
+    pub(crate) fn stopped(&self) -> Option<String> {
+        self.stopped.lock().clone()
+    }
+
+    pub(crate) fn set_dropped_scopes(&self, scopes: Vec<u16>) {
+        *self.dropped_scopes.lock() = scopes;
+    }
+
+    /// Writes rows outside any commit, made durable before it returns: catalog, marks.
+    pub(crate) fn write_rows(&self, rows: &Rep) -> Result<()> {
+        self.poison.check()?;
+        {
+            let _gate = self.gate.lock();
+            if let Err(error) = self.engine.write(&rows.whole()) {
+                self.poison.set(format!("a write failed: {error}"));
+                return Err(error.unknown());
+            }
+        }
+        self.sync_all()
+    }
+
+    /// Makes everything that was written durable.
+    pub(crate) fn sync_all(&self) -> Result<()> {
+        self.durable.sync_always(&self.engine, &self.poison)
+    }
+
+    /// Bytes of active sets: those in the view and those that wait.
+    pub(crate) fn set_bytes(&self) -> usize {
+        let view = self.view();
+        view.segments.iter().map(|s| s.set().bytes()).sum::<usize>() + self.pool.bytes()
+    }
+}

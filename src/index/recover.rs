@@ -1,0 +1,394 @@
+//! Opening: families, marks, runs, and the replay of what was not sealed.
+//!
+//! O(unsealed ids), not O(ids): a generation costs one footer a run; its filter comes later, in
+//! the background. What must hold, or the store is refused:
+//! - the floor: the last commit found is no less than the one known durable;
+//! - commit numbers are contiguous above the marker (the last sealed commit);
+//! - every family, footer and record decodes.
+//!
+//! Segments found with commits are frozen (still asked, sealed in the background, in order) and
+//! a new one opens; also one up to the marker, since the marker is written before the runs are
+//! ingested: only the drop of its log family says that a segment is sealed.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use parking_lot::{Condvar, Mutex};
+
+use crate::clock::{Clock, Timekeeper};
+use crate::engine::{Engine, Family, Kind, Recovery, Rep, Settings};
+use crate::error::{Error, ErrorKind, Result};
+use crate::poison::Poison;
+use crate::resources::Resources;
+
+use super::append::Gate;
+use super::durable::Durable;
+use super::floor::{Floor, Mark};
+use super::log::{Sections, log_number};
+use super::maintain::Maintenance;
+use super::record::Slice;
+use super::room::Reserved;
+use super::run::{Run, RunInfo, RunKey};
+use super::segment::{Segment, SetPool, SetSize};
+use super::view::{Generation, View};
+use super::{Classes, Counts, IdHash, Index, Limits, Name, meta, names, snapshot};
+
+/// What an open needs.
+pub(crate) struct Opening {
+    pub(crate) settings: Settings,
+    pub(crate) resources: Resources,
+    pub(crate) limits: Limits,
+    pub(crate) clock: Clock,
+    pub(crate) clock_jump_ms: u64,
+    pub(crate) accept_short: bool,
+    pub(crate) slices_per_class: u32,
+    pub(crate) generations_max: u32,
+}
+
+/// An open index, and what else was found.
+pub(crate) struct Opened {
+    pub(crate) index: Index,
+    pub(crate) tables: Vec<(u32, Arc<Family>)>,
+    /// Expected and found commit number, if the store came back short and that was accepted.
+    pub(crate) short: Option<(u64, u64)>,
+    /// Keeps the directory ours.
+    pub(crate) lock: Option<File>,
+}
+
+/// The families of a store by kind.
+#[derive(Default)]
+struct Families {
+    rows: Vec<Arc<Family>>,
+    logs: Vec<(u64, Arc<Family>)>,
+    generations: Vec<(Slice, Arc<Family>)>,
+    tables: Vec<(u32, Arc<Family>)>,
+}
+
+impl Families {
+    fn sort(all: Vec<Arc<Family>>) -> Result<Families> {
+        let mut sorted = Families::default();
+        for family in all {
+            match Name::parse(family.name()) {
+                Some(Name::Rows) => sorted.rows.push(family),
+                Some(Name::Log(number)) => sorted.logs.push((number, family)),
+                Some(Name::Generation(slice)) => sorted.generations.push((slice, family)),
+                Some(Name::Table(number)) => sorted.tables.push((number, family)),
+                None => return Err(Error::damaged(format!("unknown family {}", family.name()))),
+            }
+        }
+        sorted.logs.sort_by_key(|l| l.0);
+        sorted.generations.sort_by_key(|g| std::cmp::Reverse(g.0));
+        Ok(sorted)
+    }
+
+    /// A family of rows, made if the store is new.
+    fn rows(&self, engine: &Engine, name: &str, is_new: bool) -> Result<Arc<Family>> {
+        match self.rows.iter().find(|f| f.name() == name) {
+            Some(family) => Ok(Arc::clone(family)),
+            None if is_new => engine.create(name, Kind::Rows, ""),
+            None => Err(Error::damaged(format!("the family {name} is missing"))),
+        }
+    }
+}
+
+/// Opens or creates the index in a home.
+pub(crate) fn open(opening: Opening) -> Result<Opened> {
+    let home = opening.settings.home.clone();
+    let lock = home.lock()?;
+    home.prepare()?;
+    let has_data = home.has_data()?;
+    let mark = match Floor::read(&home)? {
+        Some(mark) => mark,
+        None if !has_data => Floor::create(&home, 0, false)?,
+        None => return Err(Error::damaged("the floor file is missing")),
+    };
+    let recovery = if mark.unsynced { Recovery::Unsynced } else { Recovery::Synced };
+    let (engine, found) = Engine::open(
+        opening.settings.clone(),
+        recovery,
+        |name| Name::parse(name).map(Name::kind),
+        names::table_name,
+    )?;
+    let families = Families::sort(found)?;
+    assemble(opening, engine, families, mark, lock)
+}
+
+fn assemble(
+    opening: Opening,
+    engine: Engine,
+    families: Families,
+    mark: Mark,
+    lock: Option<File>,
+) -> Result<Opened> {
+    // Until the format row is durable the creation never finished.
+    let meta_family = families.rows.iter().find(|f| f.name() == names::META);
+    let format = meta_family.map(|f| meta::format(f)).transpose()?.flatten();
+    let is_new = format.is_none() && mark.n == 0 && families.logs.is_empty();
+    if format.is_none() && !is_new {
+        return Err(short(mark.n, 0).context("the store's catalog is gone"));
+    }
+    let meta_rows = families.rows(&engine, names::META, is_new)?;
+    let points = families.rows(&engine, names::POINTS, is_new)?;
+    let audit = families.rows(&engine, names::AUDIT, is_new)?;
+    if is_new {
+        write_format(&engine, &meta_rows)?;
+    }
+    let seed = meta::number(&meta_rows, meta::SEED_KEY)?
+        .ok_or_else(|| Error::damaged("the stored hash seed is missing"))?;
+    let ids = IdHash::new(seed);
+    let high_water = meta::number(&meta_rows, meta::MARK_KEY)?.unwrap_or(0);
+    let marker = meta::number(&meta_rows, meta::MARKER_KEY)?.unwrap_or(0);
+    let classes = meta::classes(&meta_rows)?;
+    let classes = Classes::new(classes, opening.slices_per_class, opening.generations_max);
+    let time = Timekeeper::new(opening.clock, opening.clock_jump_ms, high_water);
+
+    let generations =
+        load_generations(&engine, &families.generations, &classes, &opening.resources)?;
+    let pool = Arc::new(SetPool::default());
+    let counts = Counts::default();
+    let replay = Replay::run(&families.logs, marker, &ids, &pool, time.now_ms(), &counts)?;
+    let short = replay.check(mark.n, opening.accept_short)?;
+    let floor = Floor::new(engine.home().clone(), mark);
+    if let Some((_, found)) = short {
+        floor.lower(found)?;
+    }
+    let order = generations.iter().flat_map(|g| &g.runs).map(|r| r.info.key.order).max();
+    let next_segment = replay.next_segment.max(order.map_or(0, |o| o + 1));
+    let index = Index {
+        time: Arc::new(time),
+        ids,
+        classes,
+        poison: Arc::new(Poison::default()),
+        counts,
+        meta: meta_rows,
+        points,
+        audit,
+        durable: Durable::new(replay.last_n),
+        floor,
+        view: ArcSwap::from_pointee(View { segments: replay.frozen, generations }),
+        swap: Mutex::new(()),
+        gate: Mutex::new(Gate::new(replay.last_n + 1)),
+        room: Mutex::new(Reserved::default()),
+        room_changed: Condvar::new(),
+        spares: Mutex::new(VecDeque::new()),
+        pool,
+        maintenance: Mutex::new(Maintenance { next_segment, ..Maintenance::default() }),
+        stopped: Mutex::new(None),
+        dropped_scopes: Mutex::default(),
+        full: std::sync::atomic::AtomicBool::new(false),
+        #[cfg(feature = "testing")]
+        fail_next: Mutex::new(None),
+        engine,
+        resources: opening.resources,
+        limits: opening.limits,
+    };
+    index.begin(replay.spares)?;
+    Ok(Opened { index, tables: families.tables, short, lock })
+}
+
+fn write_format(engine: &Engine, family: &Family) -> Result<()> {
+    let mut seed = [0; 8];
+    getrandom::fill(&mut seed)
+        .map_err(|e| Error::new(ErrorKind::Degraded, format!("no randomness: {e}")))?;
+    let mut rows = Rep::default();
+    rows.put(family.number(), meta::FORMAT_KEY, &meta::FORMAT.to_le_bytes());
+    rows.put(family.number(), meta::SEED_KEY, &seed);
+    engine.write(&rows.whole())?;
+    engine.sync()
+}
+
+fn short(expected: u64, found: u64) -> Error {
+    Error::new(
+        ErrorKind::RecoveredShort,
+        format!("the store came back short: commit {expected} was durable, {found} was found"),
+    )
+}
+
+impl Index {
+    /// Makes the first segment current. Empty log families found are used again.
+    fn begin(&self, mut spares: VecDeque<(u64, Arc<Family>)>) -> Result<()> {
+        let mut m = self.maintenance.lock();
+        spares.retain(|(number, family)| {
+            let usable = *number >= m.next_segment;
+            if !usable && let Err(error) = self.engine.drop_family(family) {
+                log::warn!("an empty log family stays until the next open: {error}");
+            }
+            usable
+        });
+        if let Some((last, _)) = spares.back() {
+            m.next_segment = last + 1;
+        }
+        *self.spares.lock() = spares;
+        self.make_spares(&mut m)?;
+        let first = self.spares.lock().pop_front();
+        let (number, family) = first.ok_or_else(|| Error::damaged("no log family"))?;
+        let current = Arc::new(Segment::new(number, family, self.segment_size(), &self.pool));
+        let view = self.view.load().rotated(current);
+        self.view.store(Arc::new(view));
+        self.make_spares(&mut m)
+    }
+}
+
+/// What the log families held.
+struct Replay {
+    /// Newest first.
+    frozen: Vec<Arc<Segment>>,
+    spares: VecDeque<(u64, Arc<Family>)>,
+    last_n: u64,
+    next_segment: u64,
+    /// The first hole in the numbers: expected and found.
+    hole: Option<(u64, u64)>,
+}
+
+impl Replay {
+    fn run(
+        logs: &[(u64, Arc<Family>)],
+        marker: u64,
+        ids: &IdHash,
+        pool: &Arc<SetPool>,
+        now_ms: u64,
+        counts: &Counts,
+    ) -> Result<Replay> {
+        let mut replay = Replay {
+            frozen: Vec::new(),
+            spares: VecDeque::new(),
+            last_n: marker,
+            next_segment: 0,
+            hole: None,
+        };
+        for (number, family) in logs {
+            let commits = read_log(family)?;
+            let Some((first, _)) = commits.first() else {
+                replay.spares.push_back((*number, Arc::clone(family)));
+                continue;
+            };
+            replay.next_segment = number + 1;
+            if replay.frozen.is_empty() {
+                // What came before it is sealed, and at most the marker.
+                replay.last_n = marker.min(first - 1);
+            }
+            replay.expect(&commits);
+            let segment = freeze(*number, family, &commits, ids, pool, now_ms)?;
+            let ids = segment.set().len() as u64;
+            counts.replayed.fetch_add(ids, std::sync::atomic::Ordering::Relaxed);
+            replay.frozen.insert(0, Arc::new(segment));
+        }
+        if replay.last_n < marker {
+            replay.hole.get_or_insert((replay.last_n + 1, marker));
+        }
+        Ok(replay)
+    }
+
+    fn expect(&mut self, commits: &[(u64, Box<[u8]>)]) {
+        for (n, _) in commits {
+            if *n != self.last_n + 1 {
+                self.hole.get_or_insert((self.last_n + 1, *n));
+            }
+            self.last_n = self.last_n.max(*n);
+        }
+    }
+
+    /// Whether less came back than was durable; an error unless that is accepted.
+    fn check(&self, floor: u64, accept: bool) -> Result<Option<(u64, u64)>> {
+        let found = match self.hole {
+            Some((expected, _)) => expected - 1,
+            None => self.last_n,
+        };
+        if found >= floor && self.hole.is_none() {
+            return Ok(None);
+        }
+        let expected = floor.max(self.last_n);
+        if accept {
+            log::warn!("{}", short(expected, found));
+            return Ok(Some((expected, found)));
+        }
+        Err(short(expected, found))
+    }
+}
+
+fn read_log(family: &Arc<Family>) -> Result<Vec<(u64, Box<[u8]>)>> {
+    let rows = family.rows(&[]);
+    rows.map(|row| row.and_then(|(key, value)| Ok((log_number(&key)?, value)))).collect()
+}
+
+/// A segment as its log says it was.
+fn freeze(
+    number: u64,
+    family: &Arc<Family>,
+    commits: &[(u64, Box<[u8]>)],
+    ids: &IdHash,
+    pool: &Arc<SetPool>,
+    now_ms: u64,
+) -> Result<Segment> {
+    let (mut count, mut words) = (0, 8);
+    for (_, value) in commits {
+        for section in Sections::new(value) {
+            let section = section?;
+            count += section.count as usize;
+            words += section.words();
+        }
+    }
+    let size = SetSize { ids: count.max(1), words };
+    let segment = Segment::new(number, Arc::clone(family), size, pool);
+    let mut hashes = Vec::new();
+    for (n, value) in commits {
+        hashes.clear();
+        for section in Sections::new(value) {
+            let section = section?;
+            let scope = section.meta.stamp.scope;
+            hashes.extend(section.ids().map(|(id, _)| ids.of(scope, id)));
+        }
+        segment.take(*n, value, &hashes, now_ms)?;
+    }
+    Ok(segment)
+}
+
+fn load_generations(
+    engine: &Engine,
+    families: &[(Slice, Arc<Family>)],
+    classes: &Classes,
+    resources: &Resources,
+) -> Result<Vec<Arc<Generation>>> {
+    let mut known = Vec::new();
+    let mut generations = Vec::new();
+    for (slice, family) in families {
+        known.push(snapshot::name(*slice));
+        let mut runs = read_footers(family)?;
+        let strays: Vec<RunInfo> =
+            runs.iter().filter(|r| runs.iter().any(|o| o.covers(r))).copied().collect();
+        runs.retain(|r| !strays.contains(r));
+        for stray in strays {
+            engine.remove_files(family, &stray.key.page(0), &stray.key.footer())?;
+        }
+        let width_ms = classes.width_ms(*slice);
+        let generation =
+            Generation { slice: *slice, width_ms, family: Arc::clone(family), runs: Vec::new() };
+        let runs = runs.into_iter().map(|info| Run::new(info, resources)).collect();
+        generations.push(generation.with_runs(runs));
+    }
+    for file in engine.home().list(snapshot::FOLDER)? {
+        if !known.contains(&file) {
+            engine.home().remove(&file)?;
+        }
+    }
+    Ok(generations)
+}
+
+/// The footers of a generation's runs: two seeks each.
+fn read_footers(family: &Arc<Family>) -> Result<Vec<RunInfo>> {
+    let mut runs = Vec::new();
+    let mut rows = family.rows(&[]);
+    while let Some((key, _)) = rows.here() {
+        let run = RunKey::of(key)?;
+        let footer = family.get(&run.footer())?.ok_or_else(|| {
+            Error::damaged(format!("a run of {} has no footer", family.name()))
+        })?;
+        runs.push(RunInfo::decode(run, &footer)?);
+        rows.seek(&run.footer());
+        rows.step();
+    }
+    rows.status()?;
+    Ok(runs)
+}

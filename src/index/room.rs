@@ -1,0 +1,140 @@
+//! Room in the current segment, and rotation to the next one.
+//!
+//! A caller reserves room before it holds anything (protocol step 2), so that the leader never
+//! waits: at any time what is reserved fits into the current segment. When it would not, the
+//! caller rotates; when it can't (two segments wait to be sealed, or no log family is ready), it
+//! waits up to its deadline and gets `Busy`.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::clock::{Stopwatch, left};
+use crate::error::{Error, ErrorKind, Result};
+
+use super::Index;
+use super::segment::{Segment, SetSize};
+
+/// What is reserved now, over all callers.
+#[derive(Default)]
+pub(super) struct Reserved {
+    ids: usize,
+    words: usize,
+}
+
+impl Reserved {
+    pub(super) fn ids(&self) -> usize {
+        self.ids
+    }
+
+    pub(super) fn words(&self) -> usize {
+        self.words
+    }
+}
+
+/// A reservation; dropping it gives the room back (after the commit it is used up).
+pub(crate) struct Room {
+    index: Arc<Index>,
+    ids: usize,
+    words: usize,
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        let mut reserved = self.index.room.lock();
+        reserved.ids -= self.ids;
+        reserved.words -= self.words;
+        drop(reserved);
+        self.index.room_changed.notify_all();
+    }
+}
+
+/// Segments that may wait to be sealed before callers wait.
+const UNSEALED_MAX: usize = 2;
+
+impl Index {
+    /// Reserves room for `ids` ids in `words` words.
+    ///
+    /// # Errors
+    /// `Busy` if sealing didn't catch up by the deadline; nothing is held.
+    pub(crate) fn reserve(
+        self: &Arc<Index>,
+        ids: usize,
+        words: usize,
+        by: Instant,
+    ) -> Result<Room> {
+        let mut reserved = self.room.lock();
+        let mut stalled: Option<Stopwatch> = None;
+        loop {
+            let (all_ids, all_words) = (reserved.ids + ids, reserved.words + words);
+            let fits = self.view.load().current().set().has_room(all_ids, all_words)
+                || self.rotate(all_ids, all_words)?;
+            if fits {
+                reserved.ids = all_ids;
+                reserved.words = all_words;
+                if let Some(watch) = stalled {
+                    self.count_stall(watch.elapsed());
+                }
+                return Ok(Room { index: Arc::clone(self), ids, words });
+            }
+            self.poison.check()?;
+            stalled.get_or_insert_with(Stopwatch::start);
+            if !self.limits.background {
+                drop(reserved);
+                self.maintain()?;
+                reserved = self.room.lock();
+                continue;
+            }
+            if self.room_changed.wait_until(&mut reserved, by).timed_out() && left(by).is_zero() {
+                if let Some(watch) = stalled {
+                    self.count_stall(watch.elapsed());
+                }
+                return Err(self.no_room());
+            }
+        }
+    }
+
+    fn no_room(&self) -> Error {
+        let why = match self.stopped() {
+            Some(why) => format!("sealing stopped: {why}"),
+            None => "sealing fell behind".to_string(),
+        };
+        Error::new(ErrorKind::Busy, format!("no room for new ids: {why}"))
+    }
+
+    /// Makes a new segment current, with room for at least so much. False if that must wait.
+    pub(super) fn rotate(&self, ids: usize, words: usize) -> Result<bool> {
+        if self.view.load().unsealed() >= UNSEALED_MAX {
+            return Ok(false);
+        }
+        let Some((number, family)) = self.spares.lock().pop_front() else { return Ok(false) };
+        let mut size = self.segment_size();
+        if !size.covers(ids, words) {
+            size = SetSize { ids: size.ids.max(ids), words: size.words.max(words) };
+        }
+        let next = Arc::new(Segment::new(number, family, size, &self.pool));
+        {
+            let _gate = self.gate.lock();
+            let _swap = self.swap.lock();
+            let view = self.view.load().rotated(next);
+            self.view.store(Arc::new(view));
+        }
+        Ok(true)
+    }
+
+    /// How large a segment should be now.
+    pub(super) fn segment_size(&self) -> SetSize {
+        let mut size = SetSize::within(self.resources.shared().segment_bytes());
+        if let Some(ids) = self.limits.segment_ids_max
+            && ids < size.ids
+        {
+            size = SetSize { ids, words: ids * 5 + 64 };
+        }
+        size
+    }
+
+    /// Wakes callers that wait for room: a segment was sealed, or a family made.
+    pub(super) fn room_may_have_changed(&self) {
+        let _reserved = self.room.lock();
+        self.room_changed.notify_all();
+    }
+}

@@ -1,0 +1,195 @@
+//! Sealing: an immutable segment becomes runs of its generations.
+//!
+//! The order is the protocol's; each *crash here* is a failpoint. What makes it safe:
+//! - the WAL is synced, mark and marker persisted and the floor raised before anything is
+//!   ingested (steps 4 and 9), since ingestion is durable at once and the log is not;
+//! - until the log family is dropped (step 10) the segment is replayed at open, answers first,
+//!   and is sealed again; the extra records are the same ones, so they do no harm;
+//! - segments are sealed strictly one after another, oldest first: a later run is a later
+//!   write.
+
+use std::sync::Arc;
+
+use crate::engine::{Kind, Rep, failpoint};
+use crate::error::Result;
+
+use super::active::EntryAt;
+use super::maintain::Maintenance;
+use super::record::{FOR_EVER_MS, Meta, Slice, State};
+use super::run::{Run, RunKey, RunPlan, RunWriter, WrittenRun};
+use super::segment::Segment;
+use super::view::Generation;
+use super::{Index, meta, names};
+
+/// The runs of one seal while they are written: one per generation.
+struct Runs<'a> {
+    writers: Vec<(Arc<Generation>, RunWriter<'a>)>,
+    last: usize,
+}
+
+impl<'a> Runs<'a> {
+    fn writer(&mut self, slice: Slice) -> Option<&mut RunWriter<'a>> {
+        // Neighbours in hash order mostly share a slice only by chance, but there are few.
+        if self.writers.get(self.last).is_none_or(|(g, _)| g.slice != slice) {
+            self.last = self.writers.iter().position(|(g, _)| g.slice == slice)?;
+        }
+        self.writers.get_mut(self.last).map(|(_, w)| w)
+    }
+}
+
+impl Index {
+    /// Seals the oldest immutable segment (protocol: Sealing 3 to 12).
+    pub(super) fn seal_oldest(&self, m: &mut Maintenance) -> Result<()> {
+        let view = self.view.load_full();
+        let Some(segment) = view.segments.last().filter(|_| view.unsealed() > 0) else {
+            return Ok(());
+        };
+        self.wait_for_gate();
+        failpoint!("seal::gate_passed");
+        self.mark_sealing(segment.last_n())?;
+        failpoint!("seal::marked");
+        let written = self.write_runs(segment)?;
+        failpoint!("seal::runs_written");
+        let generations = self.ingest_runs(segment, written)?;
+        self.publish(segment, generations);
+        failpoint!("seal::published");
+        self.poison.check()?;
+        failpoint!("seal::before_drop");
+        self.engine.drop_family(&segment.family)?;
+        failpoint!("seal::dropped");
+        Index::count(&self.counts.seals);
+        self.flush_rows(m)?;
+        self.room_may_have_changed();
+        Ok(())
+    }
+
+    /// Step 5: partition by placement, in hash order, as files beside the store.
+    fn write_runs(&self, segment: &Segment) -> Result<Vec<(Arc<Generation>, WrittenRun)>> {
+        let mark = self.time.persisted_ms();
+        let mut runs = Runs { writers: Vec::new(), last: 0 };
+        for (slice, ids) in segment.placed() {
+            if has_ended(slice, mark) {
+                continue;
+            }
+            let generation = self.generation_for(slice)?;
+            let serial = generation.next_serial();
+            let plan = RunPlan {
+                slice,
+                width_ms: generation.width_ms,
+                key: RunKey { order: segment.number, serial },
+                first_order: segment.number,
+                ids,
+                filter_bits: self.limits.filter_bits,
+            };
+            runs.writers.push((generation, RunWriter::new(&self.engine, &plan)?));
+        }
+        self.fill_runs(segment, mark, &mut runs)?;
+        let mut written = Vec::new();
+        for (generation, writer) in runs.writers {
+            written.push((generation, writer.finish()?));
+        }
+        Ok(written)
+    }
+
+    fn fill_runs(&self, segment: &Segment, mark: u64, runs: &mut Runs<'_>) -> Result<()> {
+        const AHEAD: usize = 24;
+        let set = segment.set();
+        let order: Vec<(u64, EntryAt)> = set.sorted(&self.ids);
+        let (mut id, mut extras) = (Vec::new(), Vec::new());
+        for (i, (hash, at)) in order.iter().enumerate() {
+            if let Some((_, ahead)) = order.get(i + AHEAD) {
+                set.prefetch_entry(*ahead);
+            }
+            let (meta, slice, rich) = set.entry(*at, &mut id, &mut extras);
+            if is_skipped(&meta, slice, mark) {
+                continue;
+            }
+            if let Some(writer) = runs.writer(slice) {
+                writer.push(*hash, &meta, &id, rich.then_some(&extras[..]))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The generation of a slice as it is now, its family made if need be. Not in the view yet
+    /// if it is new.
+    pub(super) fn generation_for(&self, slice: Slice) -> Result<Arc<Generation>> {
+        if let Some(generation) = self.view().generation(slice) {
+            return Ok(Arc::clone(generation));
+        }
+        let family = self.engine.create(&names::generation(slice), Kind::Generation, "")?;
+        let width_ms = self.classes.width_ms(slice);
+        Ok(Arc::new(Generation { slice, width_ms, family, runs: Vec::new() }))
+    }
+
+    /// Steps 6 and 7: ingest one generation after another; filters.
+    fn ingest_runs(
+        &self,
+        segment: &Segment,
+        written: Vec<(Arc<Generation>, WrittenRun)>,
+    ) -> Result<Vec<Arc<Generation>>> {
+        let mut generations = Vec::with_capacity(written.len());
+        for (generation, run) in written {
+            debug_assert_eq!(run.info.key.order, segment.number);
+            let run = self.ingest(&generation, run)?;
+            failpoint!("seal::ingested");
+            let mut runs = generation.runs.clone();
+            runs.push(run);
+            generations.push(generation.with_runs(runs));
+        }
+        Ok(generations)
+    }
+
+    /// Moves a written run into its family and places its filter.
+    pub(super) fn ingest(&self, generation: &Generation, run: WrittenRun) -> Result<Arc<Run>> {
+        self.poison.check()?;
+        self.engine.ingest(&generation.family, run.path)?;
+        let placed = Run::new(run.info, &self.resources);
+        if let Some(filter) = run.filter {
+            self.place_filter(generation.slice, &placed, &Arc::new(filter));
+        }
+        Ok(placed)
+    }
+
+    /// Step 8: one swap moves the segment's ids from the set to the runs.
+    fn publish(&self, segment: &Segment, generations: Vec<Arc<Generation>>) {
+        let _swap = self.swap.lock();
+        let view = self.view.load();
+        let next = view.with_generations(generations).without_segment(segment.number);
+        self.view.store(Arc::new(next));
+    }
+
+    /// Steps 4 and 9 in one: everything so far durable, with the mark of accepted time and the
+    /// marker of this segment; then the floor. All of it before the first ingest, since a run
+    /// is durable at once: whatever damage the log takes after that, the floor notices.
+    fn mark_sealing(&self, n: u64) -> Result<()> {
+        let now = self.time.now_ms();
+        let mut rows = Rep::default();
+        rows.put(self.meta.number(), meta::MARK_KEY, &now.to_le_bytes());
+        if n > 0 {
+            rows.put(self.meta.number(), meta::MARKER_KEY, &n.to_le_bytes());
+        }
+        self.write_rows(&rows)?;
+        self.time.set_persisted(now);
+        failpoint!("seal::synced");
+        self.floor.raise(n)
+    }
+}
+
+/// Whether a slice is over by the persisted mark, so that its generation may be gone.
+pub(super) fn has_ended(slice: Slice, mark: u64) -> bool {
+    slice.end_ms != FOR_EVER_MS && slice.end_ms <= mark
+}
+
+/// Whether a record must not be sealed (any more): its slice has ended, or it is expired by the
+/// persisted mark and supersedes nothing. Else a seal repeated after a crash could bring back
+/// an id that was first again meanwhile.
+fn is_skipped(meta: &Meta, slice: Slice, mark: u64) -> bool {
+    has_ended(slice, mark) || is_worthless(meta, mark)
+}
+
+/// Whether a record says nothing any more: expired by the persisted mark, and no record that
+/// supersedes another (those leave only with their generation).
+pub(super) fn is_worthless(meta: &Meta, mark: u64) -> bool {
+    !meta.over && meta.state == State::Seen && meta.expiry_ms <= mark
+}

@@ -1,0 +1,177 @@
+//! A segment: one unit of the packed log with its part of the active set.
+//!
+//! Invariants:
+//! - S1: its log family holds the commits of exactly this segment; the set holds their ids.
+//! - S2: only the leader, inside the gate, adds to it; anyone may read it.
+//! - S3: the numbers of its commits are contiguous, and follow those of the segment before.
+//!
+//! A set's memory is recycled: the last holder of a segment gives it back, the next segment
+//! takes it, cleaned off the write path.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::engine::Family;
+use crate::error::Result;
+
+use super::active::ActiveSet;
+use super::log::Sections;
+use super::record::Slice;
+
+/// How large a set is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SetSize {
+    pub(crate) ids: usize,
+    pub(crate) words: usize,
+}
+
+impl SetSize {
+    /// What fits in so many bytes: 16 bytes of slots an id, and five words of arena, enough for
+    /// a 16-byte id alone in its section, or twice that id among others.
+    pub(crate) fn within(bytes: usize) -> SetSize {
+        let ids = (bytes / 56).clamp(1 << 10, 1 << 24);
+        SetSize { ids, words: ids * 5 + 4096 }
+    }
+
+    pub(crate) fn covers(&self, ids: usize, words: usize) -> bool {
+        ids <= self.ids && words <= self.words
+    }
+}
+
+/// Words an id may take with a section of its own.
+pub(crate) fn words_for_item(id_len: usize, extras_len: Option<usize>) -> usize {
+    ActiveSet::SECTION_WORDS + ActiveSet::words_for(id_len, extras_len)
+}
+
+/// Sets that wait to be used again.
+#[derive(Default)]
+pub(crate) struct SetPool {
+    idle: Mutex<Vec<(SetSize, ActiveSet)>>,
+}
+
+/// How many idle sets are kept.
+const IDLE_MAX: usize = 3;
+
+impl SetPool {
+    /// A clean set of that size, recycled if possible.
+    pub(crate) fn take(&self, size: SetSize) -> ActiveSet {
+        let mut idle = self.idle.lock();
+        let found = idle.iter().position(|(s, _)| *s == size);
+        let recycled = found.map(|i| idle.swap_remove(i).1);
+        drop(idle);
+        match recycled {
+            Some(mut set) => {
+                set.reset();
+                set
+            }
+            None => ActiveSet::with_capacity(size.ids, size.words),
+        }
+    }
+
+    fn give(&self, size: SetSize, set: ActiveSet) {
+        let mut idle = self.idle.lock();
+        idle.retain(|(s, _)| *s == size);
+        if idle.len() < IDLE_MAX {
+            idle.push((size, set));
+        }
+    }
+
+    /// Frees what is idle.
+    pub(crate) fn clear(&self) {
+        self.idle.lock().clear();
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.idle.lock().iter().map(|(_, set)| set.bytes()).sum()
+    }
+}
+
+/// One segment.
+pub(crate) struct Segment {
+    pub(crate) number: u64,
+    pub(crate) family: Arc<Family>,
+    pub(crate) size: SetSize,
+    set: Option<ActiveSet>,
+    pool: Arc<SetPool>,
+    /// Ids by placement, for planning runs. Written by the leader, read by the sealer.
+    placed: Mutex<BTreeMap<Slice, u64>>,
+    /// The last commit in it; 0 if there is none.
+    last_n: AtomicU64,
+    /// Effective time of its first commit; 0 if there is none.
+    begun_ms: AtomicU64,
+}
+
+impl Segment {
+    pub(crate) fn new(
+        number: u64,
+        family: Arc<Family>,
+        size: SetSize,
+        pool: &Arc<SetPool>,
+    ) -> Segment {
+        Segment {
+            number,
+            family,
+            size,
+            set: Some(pool.take(size)),
+            pool: Arc::clone(pool),
+            placed: Mutex::default(),
+            last_n: AtomicU64::new(0),
+            begun_ms: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn set(&self) -> &ActiveSet {
+        self.set.as_ref().expect("a segment has its set until it is dropped")
+    }
+
+    /// Takes a commit's ids in (S2): the leader's, after its write.
+    pub(crate) fn take(&self, n: u64, value: &[u8], hashes: &[u64], now_ms: u64) -> Result<()> {
+        let set = self.set();
+        for hash in hashes {
+            set.prefetch(*hash);
+        }
+        let mut hashes = hashes.iter();
+        for section in Sections::new(value) {
+            let section = section?;
+            let at = set.section(&section.meta, section.placement);
+            *self.placed.lock().entry(section.placement).or_default() +=
+                u64::from(section.count);
+            let scope = section.meta.stamp.scope;
+            for ((id, extras), hash) in section.ids().zip(&mut hashes) {
+                set.insert(*hash, at, scope, id, extras);
+            }
+        }
+        self.last_n.store(n, Ordering::Release);
+        let _ = self.begun_ms.compare_exchange(
+            0,
+            now_ms.max(1),
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+        );
+        Ok(())
+    }
+
+    pub(crate) fn last_n(&self) -> u64 {
+        self.last_n.load(Ordering::Acquire)
+    }
+
+    /// Effective time of its first commit, if it has one.
+    pub(crate) fn begun_ms(&self) -> Option<u64> {
+        Some(self.begun_ms.load(Ordering::Acquire)).filter(|ms| *ms > 0)
+    }
+
+    pub(crate) fn placed(&self) -> Vec<(Slice, u64)> {
+        self.placed.lock().iter().map(|(s, n)| (*s, *n)).collect()
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        if let Some(set) = self.set.take() {
+            self.pool.give(self.size, set);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! firstseen makes at-least-once messages take effect once.
+//!
+//! A broker delivers at least once: the same message comes back after a producer's retry, a
+//! fail-over, a rebalance, a crash between the business write and the offset commit. firstseen
+//! is an embedded engine that answers *first seen or duplicate?* and commits that answer **in
+//! one atomic write with the caller's own rows**. After a crash either both are there, or
+//! neither.
+//!
+//! - [`Store`]: one open directory. [`Scope`]: a named space of ids with its own retention.
+//! - [`Scope::insert`]: one id. [`Scope::once`]: a closure that runs only for a first sight.
+//! - [`Batch`]: many ids, their rows, and the source's resume point, in one commit.
+//! - [`Table`]: the caller's rows; in a guarded one, conditions and closures never lose an
+//!   update.
+//! - [`Durability`]: when a commit returns, and what a crash may take.
+//!
+//! The atomicity covers the rows of the store's own tables. An effect elsewhere (another
+//! database, a remote call) is not covered by it.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! use firstseen::{days, Options, Policy, Store};
+//!
+//! let store = Store::open(dir.path(), Options::new())?;
+//! let ids = store.scope("orders", Policy::remember(days(7)))?;
+//! let orders = store.table("orders")?;
+//!
+//! let mut batch = store.batch();
+//! for (id, body) in [("order-1", "tea"), ("order-2", "cake"), ("order-1", "tea")] {
+//!     batch.once(&ids, id).put(&orders, id, body); // only if first seen
+//! }
+//! batch.resume_at("orders/3", 42); // the next position to read, in the same commit
+//! let verdicts = batch.commit()?;
+//!
+//! assert_eq!(verdicts.iter().filter(|v| v.is_first()).count(), 2);
+//! assert!(verdicts[2].is_duplicate());
+//! assert_eq!(store.resume_point("orders/3")?.and_then(|p| p.as_u64()), Some(42));
+//! # Ok(()) }
+//! ```
+//!
+//! # Features
+//!
+//! None is on by default. `cli`: the command-line program `firstseen`. `raw`: one door for
+//! callers who hold RocksDB's own types. `testing`: in-memory stores, a manual clock, injected
+//! failures. `failpoints`: named points for crash tests.
+
+mod background;
+mod batch;
+mod catalog;
+mod clock;
+mod commit;
+mod core;
+mod engine;
+mod error;
+mod front;
+mod id;
+mod index;
+mod key;
+mod options;
+mod poison;
+mod policy;
+mod position;
+mod prefetch;
+#[cfg(feature = "raw")]
+mod raw;
+mod resources;
+mod scope;
+mod stats;
+mod store;
+mod stores;
+mod sync;
+mod table;
+mod tx;
+mod verdict;
+
+pub use batch::{Batch, Submitted, Writes};
+pub use clock::{Clock, ClockState};
+#[cfg(feature = "testing")]
+pub use clock::ManualClock;
+pub use error::{Error, ErrorKind, Recorded, Result};
+pub use id::Id;
+pub use key::{Key, KeyError, Part, Parts, header};
+pub use options::{Durability, Options};
+pub use policy::{OnMissingId, Policy, days};
+pub use position::Position;
+#[cfg(feature = "raw")]
+pub use raw::{RocksBatch, RocksOptions};
+pub use resources::Resources;
+pub use scope::{Scan, Scope};
+pub use stats::{
+    BackgroundStats, FilterStats, GenerationStats, Health, Stats, TierStats, VerdictStats,
+};
+#[cfg(feature = "testing")]
+pub use store::NextCommit;
+pub use store::Store;
+pub use stores::Stores;
+pub use table::{Table, TableScan, Value};
+pub use tx::Tx;
+pub use verdict::{Action, BadId, InProgress, Refusal, Sighting, Verdict, Verdicts};

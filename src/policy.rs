@@ -1,0 +1,218 @@
+//! A scope's policy: how long ids are remembered, and what is done about odd ones.
+//!
+//! The *semantics* (form and retention) are stored with the scope and compared at reopen; the
+//! rest belongs to the handle and may differ each time. docs/operations.md has the matrix.
+
+use std::time::Duration;
+
+use crate::clock::millis;
+use crate::error::{Error, Result};
+
+/// `n` days, for retentions.
+///
+/// ```
+/// assert_eq!(firstseen::days(7).as_secs(), 604_800);
+/// ```
+#[must_use]
+pub const fn days(n: u64) -> Duration {
+    Duration::from_secs(n * 86_400)
+}
+
+/// How long the ids of a scope are remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Retention {
+    /// From first sight.
+    Fixed { ms: u64 },
+    /// From the last sight, at most `cap_ms` from the first.
+    Sliding { ms: u64, cap_ms: u64 },
+    /// Never forgotten.
+    Forever,
+}
+
+impl Retention {
+    /// The longest time from a write to the expiry it may set.
+    pub(crate) fn longest_ms(&self) -> Option<u64> {
+        match *self {
+            Retention::Fixed { ms } | Retention::Sliding { ms, .. } => Some(ms),
+            Retention::Forever => None,
+        }
+    }
+
+    /// Whether an expiry tells the first sight.
+    pub(crate) fn is_fixed(&self) -> bool {
+        matches!(self, Retention::Fixed { .. })
+    }
+
+    /// Whether the other one differs in no more than its durations.
+    pub(crate) fn same_form(&self, other: &Retention) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+}
+
+/// What a scope does about a message without an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum OnMissingId {
+    /// The item's verdict is [`Verdict::BadId`](crate::Verdict::BadId); nothing is written.
+    #[default]
+    Refuse,
+    /// The item is first seen each time: its writes are committed, no id is recorded, and
+    /// [`Stats::unkeyed`](crate::Stats::unkeyed) counts it. Empty and oversize ids are still
+    /// refused.
+    Process,
+}
+
+/// The policy of a scope.
+///
+/// ```
+/// use firstseen::{days, Policy};
+/// let policy = Policy::remember(days(7)).redelivery_horizon(days(3));
+/// # let _ = policy;
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Policy {
+    pub(crate) retention: Retention,
+    pub(crate) wait: Option<Duration>,
+    pub(crate) horizon: Option<Duration>,
+    pub(crate) on_missing_id: OnMissingId,
+    pub(crate) id_bytes_max: usize,
+    pub(crate) sources: bool,
+}
+
+/// The longest id any policy may allow, in bytes.
+pub(crate) const ID_BYTES_MAX: usize = 16_384;
+
+impl Policy {
+    fn new(retention: Retention) -> Policy {
+        Policy {
+            retention,
+            wait: None,
+            horizon: None,
+            on_missing_id: OnMissingId::default(),
+            id_bytes_max: 4096,
+            sources: false,
+        }
+    }
+
+    /// The policy of a stored scope, with the defaults for what is not stored.
+    pub(crate) fn stored(retention: Option<Retention>) -> Policy {
+        let policy = Policy::new(retention.unwrap_or(Retention::Forever));
+        Policy { id_bytes_max: ID_BYTES_MAX, ..policy }
+    }
+
+    /// Ids are remembered for `retention` from their first sight, to the millisecond.
+    /// Longer than the longest time after which a message may come again; a week suits most
+    /// brokers, minutes suit none.
+    pub fn remember(retention: Duration) -> Policy {
+        Policy::new(Retention::Fixed { ms: millis(retention) })
+    }
+
+    /// Each sight of an id prolongs it to `retention` from then, but never beyond `cap` from
+    /// its first sight. A duplicate in such a scope writes.
+    pub fn sliding(retention: Duration, cap: Duration) -> Policy {
+        Policy::new(Retention::Sliding { ms: millis(retention), cap_ms: millis(cap) })
+    }
+
+    /// Ids are never forgotten, except by [`Scope::forget`](crate::Scope::forget).
+    pub fn forever() -> Policy {
+        Policy::new(Retention::Forever)
+    }
+
+    /// How long a call waits for an id that another caller holds before it answers
+    /// `InProgress`. Default: the store's `wait_max`.
+    pub fn wait(mut self, wait: Duration) -> Policy {
+        self.wait = Some(wait);
+        self
+    }
+
+    /// The longest time after which the source may still deliver a message again. A shorter
+    /// retention is refused when the scope is opened. Not stored.
+    pub fn redelivery_horizon(mut self, horizon: Duration) -> Policy {
+        self.horizon = Some(horizon);
+        self
+    }
+
+    /// What to do about a message without an id. Default: its verdict is `BadId`.
+    pub fn on_missing_id(mut self, rule: OnMissingId) -> Policy {
+        self.on_missing_id = rule;
+        self
+    }
+
+    /// The longest id in bytes; 1 to 16,384, default 4,096. Longer ones are `BadId`.
+    pub fn id_bytes_max(mut self, bytes: usize) -> Policy {
+        self.id_bytes_max = bytes;
+        self
+    }
+
+    /// Keeps each id's source ([`Id::source`](crate::Id::source)) with it, for
+    /// [`Sighting::source`](crate::Sighting::source). Costs the source's bytes an id.
+    pub fn sources(mut self) -> Policy {
+        self.sources = true;
+        self
+    }
+
+    /// Every violation at once, in one error.
+    pub(crate) fn validate(&self, scope: &str) -> Result<()> {
+        let mut wrong = Vec::new();
+        match self.retention {
+            Retention::Fixed { ms } => check_duration(&mut wrong, "the retention", ms),
+            Retention::Sliding { ms, cap_ms } => {
+                check_duration(&mut wrong, "the retention", ms);
+                check_duration(&mut wrong, "the cap", cap_ms);
+                if cap_ms < ms {
+                    wrong.push("the cap is shorter than the retention".to_string());
+                }
+            }
+            Retention::Forever => {}
+        }
+        if let (Some(horizon), Some(ms)) = (self.horizon, self.retention.longest_ms())
+            && millis(horizon) > ms
+        {
+            wrong.push(format!(
+                "the retention of {ms} ms is shorter than the redelivery horizon of {} ms",
+                millis(horizon)
+            ));
+        }
+        if !(1..=ID_BYTES_MAX).contains(&self.id_bytes_max) {
+            wrong.push(format!("id_bytes_max must be 1 to {ID_BYTES_MAX}"));
+        }
+        if wrong.is_empty() {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("scope {scope:?}: {}", wrong.join("; "))))
+    }
+}
+
+/// The longest duration: 200 years.
+pub(crate) const DURATION_MS_MAX: u64 = 200 * 366 * 86_400_000;
+
+fn check_duration(wrong: &mut Vec<String>, what: &str, ms: u64) {
+    if ms == 0 {
+        wrong.push(format!("{what} is shorter than 1 ms"));
+    } else if ms > DURATION_MS_MAX {
+        wrong.push(format!("{what} is longer than 200 years"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_violation_is_listed() {
+        let policy = Policy::sliding(Duration::ZERO, Duration::MAX).id_bytes_max(0);
+        let text = policy.validate("s").unwrap_err().to_string();
+        for part in ["shorter than 1 ms", "longer than 200 years", "id_bytes_max"] {
+            assert!(text.contains(part), "{text} lacks {part}");
+        }
+        assert!(Policy::remember(days(7)).validate("s").is_ok());
+    }
+
+    #[test]
+    fn a_retention_below_the_horizon_is_refused() {
+        let policy = Policy::remember(days(1)).redelivery_horizon(days(2));
+        assert!(policy.validate("s").unwrap_err().to_string().contains("horizon"));
+        assert!(Policy::forever().redelivery_horizon(days(2)).validate("s").is_ok());
+    }
+}

@@ -1,0 +1,238 @@
+//! A scope: a named space of ids with its own policy.
+
+use std::cell::RefCell;
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use bytes::Bytes;
+
+use crate::clock::since_epoch;
+use crate::commit::{ALWAYS, Draft, ScopeUse, check_id, sighting};
+use crate::error::{Error, Result};
+use crate::id::Id;
+use crate::index::{Hit, IdScan, Slice};
+use crate::policy::Retention;
+use crate::store::Shared;
+use crate::tx::Tx;
+use crate::verdict::{Sighting, Verdict, Verdicts};
+
+thread_local! {
+    /// Buffers of single calls, used again by the next one on the thread.
+    static DRAFT: RefCell<Draft> = RefCell::default();
+}
+
+/// A handle of a scope. Cheap to clone; `Send + Sync`; may outlive the store, whose calls then
+/// answer `Closed`.
+#[derive(Clone)]
+pub struct Scope {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) used: ScopeUse,
+}
+
+impl std::fmt::Debug for Scope {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scope").field("name", &self.name()).finish_non_exhaustive()
+    }
+}
+
+impl Scope {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.used.state.name
+    }
+
+    /// The atomic check-and-insert of one id: first seen, and recorded, or a duplicate.
+    ///
+    /// Of concurrent calls with one id exactly one is first; the others wait for it (up to the
+    /// policy's `wait`, then `InProgress`). Durable at the store's level when it returns; a
+    /// duplicate is never answered before its original is. Costs one write for a new id, none
+    /// for a duplicate.
+    ///
+    /// # Errors
+    /// `Busy` if sealing fell behind, `Full`, `Degraded`, `Damaged`, `Closed`; whether anything
+    /// was recorded is in [`Error::recorded`].
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// use firstseen::{days, Options, Policy, Store};
+    /// let store = Store::open(dir.path(), Options::new())?;
+    /// let orders = store.scope("orders", Policy::remember(days(7)))?;
+    /// assert!(orders.insert("order-17")?.is_first());
+    /// assert!(orders.insert("order-17")?.is_duplicate());
+    /// # Ok(()) }
+    /// ```
+    pub fn insert<'a>(&self, id: impl Into<Id<'a>>) -> Result<Verdict> {
+        let id = id.into();
+        let verdicts = self.with_draft(|core, draft| {
+            draft.add_item(&self.used, &id, core.caps);
+            core.committer.commit(draft, None, core.durability)
+        })?;
+        verdicts.into_iter().next().ok_or_else(Error::closed)
+    }
+
+    /// The check-and-insert of many ids in one commit: a verdict for each, in their order.
+    /// A repeat within the call is a duplicate of the first one.
+    ///
+    /// # Errors
+    /// As [`Scope::insert`]; all of them are recorded or none.
+    pub fn insert_all<'a, I>(&self, ids: I) -> Result<Verdicts>
+    where
+        I: IntoIterator,
+        I::Item: Into<Id<'a>>,
+    {
+        self.with_draft(|core, draft| {
+            for id in ids {
+                draft.add_item(&self.used, &id.into(), core.caps);
+            }
+            core.committer.commit(draft, None, core.durability)
+        })
+    }
+
+    fn with_draft<T>(
+        &self,
+        run: impl FnOnce(&crate::store::Core, &mut Draft) -> Result<T>,
+    ) -> Result<T> {
+        let core = self.shared.core()?;
+        let mut draft = DRAFT.with_borrow_mut(std::mem::take);
+        draft.clear();
+        let result = run(&core, &mut draft);
+        draft.clear();
+        DRAFT.set(draft);
+        result
+    }
+
+    /// Runs `f` if the id is first seen, and commits what it wrote together with the id.
+    ///
+    /// The closure reads rows with the locks of guarded tables held and sees its own writes. It
+    /// may run more than once (when a row is locked by another commit) but takes effect once.
+    /// An error from it, or a panic, frees the id and its rows and records nothing. What a
+    /// closure reads from a plain table is not locked.
+    ///
+    /// # Errors
+    /// The closure's own; the store's as [`Scope::insert`]; `Reentrant` if the closure calls
+    /// for an id or row that it holds.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// use firstseen::{days, Error, Options, Policy, Store, Verdict};
+    /// let store = Store::open(dir.path(), Options::new())?;
+    /// let ids = store.scope("payments", Policy::remember(days(7)))?;
+    /// let totals = store.guarded_table("totals")?;
+    /// let verdict = ids.once("pay-1", |tx| {
+    ///     let before = tx.get(&totals, "sum")?.map_or(0, |v| v[0]);
+    ///     tx.put(&totals, "sum", [before + 5]);
+    ///     Ok::<_, Error>(before + 5)
+    /// })?;
+    /// assert_eq!(verdict, Verdict::First(5));
+    /// # Ok(()) }
+    /// ```
+    pub fn once<'a, T, E: From<Error>>(
+        &self,
+        id: impl Into<Id<'a>>,
+        mut f: impl FnMut(&mut Tx<'_>) -> Result<T, E>,
+    ) -> Result<Verdict<T>, E> {
+        let core = self.shared.core()?;
+        let mut draft = Draft::default();
+        let at = draft.add_item(&self.used, &id.into(), core.caps);
+        debug_assert_ne!(at, ALWAYS);
+        // Room for what an `if_refused` may add to the record.
+        draft.items[0].has_fallback = true;
+        core.committer.once(&mut draft, core.durability, |state| {
+            let mut tx = Tx::new(&self.shared, core.caps, state);
+            let result = f(&mut tx);
+            (tx.into_state(), result)
+        })
+    }
+
+    /// What is known of an id now. It decides nothing: by the time it returns, another caller
+    /// may have recorded the id.
+    ///
+    /// # Errors
+    /// `Invalid` for a missing, empty or oversize id; `Damaged`, `Closed`.
+    pub fn peek<'a>(&self, id: impl Into<Id<'a>>) -> Result<Option<Sighting>> {
+        let core = self.shared.core()?;
+        let id = id.into();
+        if let Some(bad) = check_id(&id, &self.used.policy) {
+            return Err(Error::invalid(bad.to_string()));
+        }
+        core.committer.peek(&self.used.state, id.bytes.unwrap_or_default())
+    }
+
+    /// Forgets an id, so that it is first seen again; `why` goes into the audit. False if it
+    /// was not known (then nothing is written).
+    ///
+    /// # Errors
+    /// `Invalid` for an unusable id or an empty reason; `Busy` if another caller holds the id;
+    /// as [`Scope::insert`] otherwise.
+    pub fn forget<'a>(&self, id: impl Into<Id<'a>>, why: &str) -> Result<bool> {
+        let id = id.into();
+        if let Some(bad) = check_id(&id, &self.used.policy) {
+            return Err(Error::invalid(bad.to_string()));
+        }
+        if why.is_empty() {
+            return Err(Error::invalid("forgetting an id needs a reason"));
+        }
+        self.with_draft(|core, draft| {
+            draft.add_item(&self.used, &id, core.caps);
+            core.committer.forget(draft, why, core.durability)
+        })
+    }
+
+    /// The ids first seen within a range of time that are still remembered, in id order (the
+    /// order of their keyed hashes, the same for every scan of a store), streaming: memory is
+    /// one page a run and an index of the unsealed ids. It sees the store as it was when it
+    /// began.
+    ///
+    /// # Errors
+    /// `Damaged`, `Closed`; later ones come as items.
+    pub fn scan(&self, range: impl RangeBounds<SystemTime>) -> Result<Scan> {
+        let core = self.shared.core()?;
+        core.committer.flush_buffer()?;
+        let state = &self.used.state;
+        let bound = |b: Bound<&SystemTime>| b.map(|t| since_epoch(*t));
+        Ok(Scan {
+            ids: core.committer.index.scan(state.number, state.classes())?,
+            versions: state.versions(),
+            now_ms: core.committer.index.time.now_ms(),
+            range: (bound(range.start_bound()), bound(range.end_bound())),
+        })
+    }
+}
+
+/// Ids with their sightings; see [`Scope::scan`].
+pub struct Scan {
+    ids: IdScan,
+    versions: Arc<[Retention]>,
+    now_ms: u64,
+    range: (Bound<u64>, Bound<u64>),
+}
+
+impl Scan {
+    fn step(&mut self) -> Result<Option<(Bytes, Sighting)>> {
+        while let Some(record) = self.ids.next()? {
+            if !record.meta.is_duplicate_at(self.now_ms) {
+                continue;
+            }
+            let placement = Slice { end_ms: 0, class: 0 };
+            let extras = record.extras().map(Box::from);
+            let hit = Hit { meta: record.meta, placement, extras };
+            let seen = sighting(&hit, &self.versions);
+            if self.range.contains(&since_epoch(seen.first_seen_at())) {
+                return Ok(Some((Bytes::from(record.id), seen)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Iterator for Scan {
+    type Item = Result<(Bytes, Sighting)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step().transpose()
+    }
+}

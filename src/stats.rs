@@ -1,0 +1,173 @@
+//! What a store tells about itself.
+
+use std::time::{Duration, SystemTime};
+
+use crate::clock::ClockState;
+
+/// A store's counters and sizes, since it was opened unless said otherwise.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Verdicts by kind.
+    pub verdicts: VerdictStats,
+    /// Items without an id that a policy let through.
+    pub unkeyed: u64,
+    /// Ids forgotten by request.
+    pub forgotten: u64,
+    /// Which tier gave the answers.
+    pub tiers: TierStats,
+    /// Front filters.
+    pub filters: FilterStats,
+    /// Generations, the latest first.
+    pub generations: Vec<GenerationStats>,
+    /// Ids that are remembered, an *estimate*: expired ones that still lie in a generation, and
+    /// records that supersede others, are counted too.
+    pub live_ids_estimate: u64,
+    /// Ids not sealed yet, exact in memory.
+    pub unsealed_ids: u64,
+    /// Segments that wait to be sealed.
+    pub unsealed_segments: u64,
+    /// Memory of the active sets, in bytes.
+    pub active_set_bytes: u64,
+    /// Ids held by calls under way.
+    pub ids_in_flight: u64,
+    /// Commits written, and the ids they recorded.
+    pub commits: u64,
+    /// Ids recorded.
+    pub ids_recorded: u64,
+    /// Batches refused because an item stayed undecided.
+    pub undecided: u64,
+    /// The last commit written and the last one known durable, by number.
+    pub written: u64,
+    /// See `written`.
+    pub durable: u64,
+    /// Bytes of table files on disk.
+    pub disk_bytes: u64,
+    /// Bytes in the shared block cache, over all stores that share it.
+    pub cache_bytes: u64,
+    /// Bytes in memtables, over all stores that share the bound.
+    pub memtable_bytes: u64,
+    /// Background work.
+    pub background: BackgroundStats,
+    /// Effective time, which all verdicts use.
+    pub effective_time: SystemTime,
+    /// How it relates to the system's time.
+    pub clock: ClockState,
+    /// Expected and found commit number, if this open accepted a short recovery.
+    pub recovered_short: Option<(u64, u64)>,
+}
+
+/// Verdicts by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct VerdictStats {
+    /// First seen.
+    pub first: u64,
+    /// Duplicates.
+    pub duplicates: u64,
+    /// In progress.
+    pub in_progress: u64,
+    /// Refused by a condition.
+    pub refused: u64,
+    /// Bad ids.
+    pub bad_ids: u64,
+    /// Declined.
+    pub declined: u64,
+}
+
+/// Which tier gave the answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TierStats {
+    /// Found in the active set, in memory.
+    pub active_set: u64,
+    /// Ruled out by memory alone: not in the active set, and every filter said no.
+    pub filters: u64,
+    /// Found in a generation.
+    pub generations: u64,
+    /// Asked in a generation and not there.
+    pub generations_missed: u64,
+}
+
+/// Front filters.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct FilterStats {
+    /// Runs with a filter in memory.
+    pub count: u64,
+    /// Runs without one: not loaded yet, or given up for memory.
+    pub missing: u64,
+    /// Memory of this store's filters, in bytes.
+    pub bytes: u64,
+    /// Probes.
+    pub probes: u64,
+    /// Probes that said "maybe" of an id that was not there.
+    pub false_positives: u64,
+    /// Pages asked because a run had no filter.
+    pub unfiltered: u64,
+}
+
+impl FilterStats {
+    /// False positives a probe, as observed.
+    #[must_use]
+    pub fn false_positive_rate(&self) -> f64 {
+        if self.probes == 0 { 0.0 } else { self.false_positives as f64 / self.probes as f64 }
+    }
+}
+
+/// One generation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GenerationStats {
+    /// When its slice ends and it is dropped; `None`: never.
+    pub ends_at: Option<SystemTime>,
+    /// Its retention class.
+    pub class: u8,
+    /// Runs it has.
+    pub runs: u64,
+    /// Records in it, an estimate of its ids.
+    pub ids_estimate: u64,
+    /// Bytes of its files.
+    pub disk_bytes: u64,
+}
+
+/// Background work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BackgroundStats {
+    /// Segments sealed.
+    pub seals: u64,
+    /// Merges of runs.
+    pub merges: u64,
+    /// Generations dropped.
+    pub drops: u64,
+    /// Ids replayed from the log at open.
+    pub replayed_ids: u64,
+    /// Filters loaded from snapshots, and built again from pages.
+    pub filters_loaded: u64,
+    /// See `filters_loaded`.
+    pub filters_rebuilt: u64,
+    /// Calls that waited for room, and how long in all.
+    pub stalls: u64,
+    /// See `stalls`.
+    pub stalled: Duration,
+    /// Threads that the stores of these resources share.
+    pub threads: u64,
+}
+
+/// Whether a store serves, for probes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Health {
+    /// All is well.
+    Ready,
+    /// It serves, slower than usual: filters are still being loaded.
+    Warming {
+        /// Runs whose filter is ready.
+        filters_ready: usize,
+        /// All runs.
+        filters: usize,
+    },
+    /// It does not write, or its background work stopped, or time is frozen.
+    Degraded(String),
+}

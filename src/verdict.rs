@@ -1,0 +1,264 @@
+//! What a check answers: one enum for every call, and the closed set of reactions to it.
+
+use std::fmt;
+use std::ops::Deref;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The answer for one id.
+///
+/// Only [`First`](Verdict::First) means that the effect belongs to this message. Match
+/// [`action`](Verdict::action) rather than the verdict itself when all you need is what to tell
+/// the broker: [`Action`] never grows, so no `_` arm can turn a new verdict into loss.
+#[must_use = "a verdict decides whether the effect may happen"]
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Verdict<T = ()> {
+    /// First seen: the id is recorded (or held, see [`Batch::hold`](crate::Batch::hold)).
+    First(T),
+    /// Seen before, within retention. The effect is already there: acknowledge.
+    Duplicate(Sighting),
+    /// Another caller holds the id and did not finish in time. Nothing is known yet.
+    InProgress(InProgress),
+    /// A condition of the item's writes did not hold.
+    Refused(Refusal),
+    /// The id is missing, empty or too long for the scope.
+    BadId(BadId),
+    /// The caller finished without recording the id.
+    Declined(T),
+}
+
+/// What to do with the message. Closed for ever: match it without `_`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Go on with the effect; after a commit: it happened, acknowledge.
+    Proceed,
+    /// Nothing is left to do: acknowledge.
+    Ack,
+    /// Deliver it again after this time.
+    Retry(Duration),
+    /// It can't succeed as it is: set it aside.
+    DeadLetter,
+    /// This consumer may not go on (it is not the owner any more).
+    Stop,
+}
+
+/// Until when an unfinished id is likely to be held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InProgress {
+    retry_after_ms: u64,
+}
+
+impl InProgress {
+    pub(crate) fn new(retry_after_ms: u64) -> InProgress {
+        InProgress { retry_after_ms: retry_after_ms.max(1) }
+    }
+
+    /// When asking again makes sense; never zero.
+    #[must_use]
+    pub fn retry_after(&self) -> Duration {
+        Duration::from_millis(self.retry_after_ms)
+    }
+}
+
+/// Which write of the item was refused, and what became of the id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refusal {
+    write: u32,
+    settled: bool,
+}
+
+impl Refusal {
+    pub(crate) fn new(write: u32, settled: bool) -> Refusal {
+        Refusal { write, settled }
+    }
+
+    /// The position of the refused write among the item's writes, from 0.
+    #[must_use]
+    pub fn write(&self) -> usize {
+        self.write as usize
+    }
+
+    /// Whether the item had an `if_refused`, so that the id is recorded, with those writes.
+    /// Otherwise nothing was recorded and the id is free.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.settled
+    }
+}
+
+/// Why an id can't be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BadId {
+    /// There was none.
+    Missing,
+    /// It has no bytes.
+    Empty,
+    /// It has more bytes than the scope's limit.
+    TooLong {
+        /// Its length in bytes.
+        bytes: u32,
+        /// The limit in bytes.
+        bytes_max: u32,
+    },
+}
+
+impl fmt::Display for BadId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadId::Missing => f.write_str("the id is missing"),
+            BadId::Empty => f.write_str("the id is empty"),
+            BadId::TooLong { bytes, bytes_max } => {
+                write!(f, "the id has {bytes} bytes, more than {bytes_max}")
+            }
+        }
+    }
+}
+
+/// What is known about an id that was seen before.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Sighting {
+    first_seen_ms: u64,
+    extra: Option<Box<Extra>>,
+}
+
+/// The parts of a sighting that few records have.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Extra {
+    pub(crate) source: Option<Box<str>>,
+    pub(crate) refused: bool,
+}
+
+impl Sighting {
+    pub(crate) fn new(first_seen_ms: u64, extra: Option<Extra>) -> Sighting {
+        let extra = extra.filter(|e| *e != Extra::default()).map(Box::new);
+        Sighting { first_seen_ms, extra }
+    }
+
+    /// When the id was first seen, by the store's clock, to the millisecond.
+    #[must_use]
+    pub fn first_seen_at(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_millis(self.first_seen_ms)
+    }
+
+    /// Where it was first seen, if the scope keeps sources and the id brought one.
+    #[must_use]
+    pub fn source(&self) -> Option<&str> {
+        self.extra.as_ref()?.source.as_deref()
+    }
+
+    /// Whether the id was recorded by an `if_refused`: its conditions did not hold then.
+    #[must_use]
+    pub fn was_refused(&self) -> bool {
+        self.extra.as_ref().is_some_and(|e| e.refused)
+    }
+}
+
+impl fmt::Debug for Sighting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sighting")
+            .field("first_seen_ms", &self.first_seen_ms)
+            .field("source", &self.source())
+            .field("was_refused", &self.was_refused())
+            .finish()
+    }
+}
+
+impl<T> Verdict<T> {
+    /// What to do with the message.
+    pub fn action(&self) -> Action {
+        match self {
+            Verdict::First(_) => Action::Proceed,
+            Verdict::Duplicate(_) | Verdict::Declined(_) => Action::Ack,
+            Verdict::InProgress(p) => Action::Retry(p.retry_after()),
+            Verdict::Refused(r) if r.is_settled() => Action::Ack,
+            Verdict::Refused(_) | Verdict::BadId(_) => Action::DeadLetter,
+        }
+    }
+
+    /// Whether the effect belongs to this message.
+    pub fn is_first(&self) -> bool {
+        matches!(self, Verdict::First(_))
+    }
+
+    /// Whether the id was seen before.
+    pub fn is_duplicate(&self) -> bool {
+        matches!(self, Verdict::Duplicate(_))
+    }
+
+    /// What the first sight brought, if this is one.
+    pub fn first(self) -> Option<T> {
+        match self {
+            Verdict::First(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn map<U>(self, f: impl FnOnce(T) -> U) -> Verdict<U> {
+        match self {
+            Verdict::First(t) => Verdict::First(f(t)),
+            Verdict::Declined(t) => Verdict::Declined(f(t)),
+            Verdict::Duplicate(s) => Verdict::Duplicate(s),
+            Verdict::InProgress(p) => Verdict::InProgress(p),
+            Verdict::Refused(r) => Verdict::Refused(r),
+            Verdict::BadId(b) => Verdict::BadId(b),
+        }
+    }
+}
+
+/// The verdicts of a batch, one for each item, in the order of the items.
+#[must_use = "verdicts decide which effects may happen"]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Verdicts(Vec<Verdict>);
+
+impl Verdicts {
+    pub(crate) fn new(verdicts: Vec<Verdict>) -> Verdicts {
+        Verdicts(verdicts)
+    }
+}
+
+impl Deref for Verdicts {
+    type Target = [Verdict];
+
+    fn deref(&self) -> &[Verdict] {
+        &self.0
+    }
+}
+
+impl IntoIterator for Verdicts {
+    type Item = Verdict;
+    type IntoIter = std::vec::IntoIter<Verdict>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a Verdicts {
+    type Item = &'a Verdict;
+    type IntoIter = std::slice::Iter<'a, Verdict>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}
+
+const _: () = assert!(size_of::<Verdict>() <= 24, "a verdict is three words");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_verdict_has_its_action() {
+        let seen = Sighting::new(5, None);
+        assert_eq!(Verdict::First(1).action(), Action::Proceed);
+        assert_eq!(Verdict::<()>::Duplicate(seen).action(), Action::Ack);
+        assert_eq!(Verdict::Declined(()).action(), Action::Ack);
+        assert_eq!(Verdict::<()>::Refused(Refusal::new(0, true)).action(), Action::Ack);
+        assert_eq!(Verdict::<()>::Refused(Refusal::new(0, false)).action(), Action::DeadLetter);
+        assert_eq!(Verdict::<()>::BadId(BadId::Missing).action(), Action::DeadLetter);
+        let wait = Verdict::<()>::InProgress(InProgress::new(0));
+        assert_eq!(wait.action(), Action::Retry(Duration::from_millis(1)));
+    }
+}
