@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::commit::{
-    ALWAYS, Decision, Draft, DraftCaps, Op, Submission, counter_bounds,
+    Decision, Draft, DraftCaps, Op, Submission, When, counter_bounds,
 };
 use crate::error::{Error, Recorded, Result};
 use crate::id::Id;
@@ -80,13 +80,15 @@ impl Batch {
             self.draft.fail(Error::foreign("the scope"));
         }
         let item = self.draft.add_item(&scope.used, &id.into(), caps);
-        Writes::new(&self.shared, &mut self.draft, caps, (item, false))
+        Writes::new(&self.shared, &mut self.draft, caps, (item, When::First))
     }
 
-    /// Writes that are committed whatever the verdicts. They take no conditions.
+    /// Writes that are committed whatever the verdicts. They take no conditions. Items added
+    /// later see them, items added earlier don't.
     pub fn always(&mut self) -> Writes<'_> {
         let caps = self.shared.caps;
-        Writes::new(&self.shared, &mut self.draft, caps, (ALWAYS, false))
+        let next = self.draft.items.len() as u32;
+        Writes::new(&self.shared, &mut self.draft, caps, (next, When::Always))
     }
 
     /// Moves a source's resume point with this commit: the *next* position to read. It never
@@ -140,7 +142,7 @@ impl Batch {
     pub fn item(&mut self, i: usize) -> Writes<'_> {
         assert!(i < self.draft.items.len(), "the batch has no item {i}");
         let caps = self.shared.caps;
-        Writes::new(&self.shared, &mut self.draft, caps, (i as u32, false))
+        Writes::new(&self.shared, &mut self.draft, caps, (i as u32, When::First))
     }
 
     /// Commits: new ids, the writes of first seen items, unconditional writes and resume points
@@ -233,8 +235,8 @@ pub struct Writes<'a> {
     shared: &'a Arc<Shared>,
     draft: &'a mut Draft,
     caps: DraftCaps,
-    /// The item, and whether these are its `if_refused`.
-    to: (u32, bool),
+    /// The item's position, and when the writes are made.
+    to: (u32, When),
 }
 
 impl<'a> Writes<'a> {
@@ -242,7 +244,7 @@ impl<'a> Writes<'a> {
         shared: &'a Arc<Shared>,
         draft: &'a mut Draft,
         caps: DraftCaps,
-        to: (u32, bool),
+        to: (u32, When),
     ) -> Writes<'a> {
         Writes { shared, draft, caps, to }
     }
@@ -250,7 +252,7 @@ impl<'a> Writes<'a> {
     fn write(&mut self, table: &Table, key: &[u8], op: Op<'_>) -> &mut Self {
         if !Arc::ptr_eq(&table.shared, self.shared) {
             self.draft.fail(Error::foreign("the table"));
-        } else if self.to.0 == ALWAYS && op.is_conditional() {
+        } else if self.to.1 == When::Always && op.is_conditional() {
             self.draft.fail(Error::invalid("an unconditional write takes no condition"));
         } else {
             self.draft.add_write(self.to, &table.state, key, op, self.caps);
@@ -326,17 +328,19 @@ impl<'a> Writes<'a> {
     /// What is written instead if a condition of the item does not hold. The id is then
     /// recorded, as refused, in the same commit. Without it a refusal records nothing.
     pub fn if_refused(&mut self, f: impl FnOnce(&mut Writes<'_>)) -> &mut Self {
-        if let Some(item) = self.draft.items.get_mut(self.to.0 as usize) {
-            item.has_fallback = true;
+        match self.draft.items.get_mut(self.to.0 as usize) {
+            Some(item) if self.to.1 == When::First => item.has_fallback = true,
+            _ => self.draft.fail(Error::invalid("only an item's own writes can be refused")),
         }
-        f(&mut Writes::new(self.shared, self.draft, self.caps, (self.to.0, true)));
+        f(&mut Writes::new(self.shared, self.draft, self.caps, (self.to.0, When::Refused)));
         self
     }
 
     /// Finishes the item without recording its id; its writes are not made.
     pub fn decline(&mut self) {
-        if let Some(item) = self.draft.items.get_mut(self.to.0 as usize) {
-            item.is_declined = true;
+        match self.draft.items.get_mut(self.to.0 as usize) {
+            Some(item) if self.to.1 == When::First => item.is_declined = true,
+            _ => self.draft.fail(Error::invalid("only an item can be declined")),
         }
     }
 

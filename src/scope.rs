@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 
 use crate::clock::since_epoch;
-use crate::commit::{ALWAYS, Draft, ScopeUse, check_id, sighting};
+use crate::commit::{Draft, ScopeUse, check_id, sighting};
 use crate::error::{Error, Result};
 use crate::id::Id;
 use crate::index::{Hit, IdScan, Slice};
@@ -137,8 +137,7 @@ impl Scope {
     ) -> Result<Verdict<T>, E> {
         let core = self.shared.core()?;
         let mut draft = Draft::default();
-        let at = draft.add_item(&self.used, &id.into(), core.caps);
-        debug_assert_ne!(at, ALWAYS);
+        draft.add_item(&self.used, &id.into(), core.caps);
         // Room for what an `if_refused` may add to the record.
         draft.items[0].has_fallback = true;
         core.committer.once(&mut draft, core.durability, |state| {

@@ -5,7 +5,7 @@ use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use crate::batch::Writes;
-use crate::commit::{Draft, DraftCaps, Op, TxState, counter_bounds};
+use crate::commit::{Draft, DraftCaps, Op, TxState, When, counter_bounds};
 use crate::error::{Error, Result};
 use crate::position::Position;
 use crate::store::Shared;
@@ -114,7 +114,7 @@ impl Tx<'_> {
     /// What is written instead, with the id recorded as refused, if a condition does not hold.
     pub fn if_refused(&mut self, f: impl FnOnce(&mut Writes<'_>)) -> &mut Self {
         let mut draft = Draft::default();
-        f(&mut Writes::new(&self.shared, &mut draft, self.caps, (0, false)));
+        f(&mut Writes::new(&self.shared, &mut draft, self.caps, (0, When::First)));
         match draft.error.take() {
             Some(error) => self.state.fail(error),
             None => self.state.set_fallback(draft),

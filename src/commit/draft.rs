@@ -17,9 +17,6 @@ use crate::policy::{DURATION_MS_MAX, OnMissingId, Policy};
 use crate::position::{POSITION_BYTES_MAX, Position};
 use crate::verdict::BadId;
 
-/// Which item a write belongs to, when to no item: it is made whatever the verdicts.
-pub(crate) const ALWAYS: u32 = u32::MAX;
-
 type Bytes = Range<u32>;
 
 /// A scope as one handle of it sees it.
@@ -45,12 +42,22 @@ pub(crate) struct Item {
     pub(crate) has_fallback: bool,
 }
 
-/// A write of an item.
+/// When a write is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    /// If its item is first seen and no condition refuses it.
+    First,
+    /// If its item is refused, instead of the others.
+    Refused,
+    /// Whatever the verdicts; before the item at its position.
+    Always,
+}
+
+/// A write, and the position of the item it belongs to.
 #[derive(Clone, Debug)]
 pub(crate) struct Write {
     pub(crate) item: u32,
-    /// Whether it is made when the item is refused, instead of the others.
-    pub(crate) is_fallback: bool,
+    pub(crate) when: When,
     pub(crate) what: What,
 }
 
@@ -126,6 +133,7 @@ pub(crate) struct Draft {
     /// The first misuse; the commit reports it and nothing is recorded.
     pub(crate) error: Option<Error>,
     pub(crate) has_guarded: bool,
+    is_unconditional: bool,
     is_out_of_order: bool,
 }
 
@@ -140,6 +148,7 @@ impl Draft {
         self.points.clear();
         self.error = None;
         self.has_guarded = false;
+        self.is_unconditional = false;
         self.is_out_of_order = false;
     }
 
@@ -214,17 +223,18 @@ impl Draft {
         start as u32..self.bytes.len() as u32
     }
 
-    /// Adds a write to an item, or to none ([`ALWAYS`]).
+    /// Adds a write to the item at a position.
     pub(crate) fn add_write(
         &mut self,
-        (item, is_fallback): (u32, bool),
+        (item, when): (u32, When),
         table: &Arc<TableState>,
         key: &[u8],
         op: Op<'_>,
         caps: DraftCaps,
     ) {
+        self.is_unconditional |= when == When::Always;
         if table.guarded {
-            return self.add_guarded((item, is_fallback), table, key, op, caps);
+            return self.add_guarded((item, when), table, key, op, caps);
         }
         if op.is_conditional() {
             let text = format!("table {:?} is plain; conditions need a guarded one", table.name);
@@ -243,7 +253,7 @@ impl Draft {
         self.table_at(table);
         if let Some(last) = self.writes.last_mut()
             && last.item == item
-            && last.is_fallback == is_fallback
+            && last.when == when
             && let What::Plain { body, count } = &mut last.what
             && body.end == start
         {
@@ -251,12 +261,12 @@ impl Draft {
             *count += 1;
             return;
         }
-        self.add((item, is_fallback), What::Plain { body: start..end, count: 1 });
+        self.add((item, when), What::Plain { body: start..end, count: 1 });
     }
 
     fn add_guarded(
         &mut self,
-        to: (u32, bool),
+        to: (u32, When),
         table: &Arc<TableState>,
         key: &[u8],
         op: Op<'_>,
@@ -284,9 +294,9 @@ impl Draft {
         self.add(to, What::Guarded { table, key, op });
     }
 
-    fn add(&mut self, (item, is_fallback): (u32, bool), what: What) {
+    fn add(&mut self, (item, when): (u32, When), what: What) {
         self.is_out_of_order |= self.writes.last().is_some_and(|w| w.item > item);
-        self.writes.push(Write { item, is_fallback, what });
+        self.writes.push(Write { item, when, what });
     }
 
     fn table_at(&mut self, table: &Arc<TableState>) -> u32 {
@@ -340,7 +350,7 @@ impl Draft {
 
     /// Whether something is written whatever the verdicts.
     pub(crate) fn is_unconditional(&self) -> bool {
-        !self.points.is_empty() || self.writes.last().is_some_and(|w| w.item == ALWAYS)
+        !self.points.is_empty() || self.is_unconditional
     }
 
     /// A dropped scope or table can't be used any more.

@@ -39,7 +39,7 @@ use crate::verdict::{Sighting, Verdicts};
 
 pub(crate) use counters::Counters;
 pub(crate) use decide::Decision;
-pub(crate) use draft::{ALWAYS, Draft, DraftCaps, Op, ScopeUse, check_id, counter_bounds};
+pub(crate) use draft::{Draft, DraftCaps, Op, ScopeUse, When, check_id, counter_bounds};
 pub(crate) use settle::sighting;
 pub(crate) use submit::{Lane, Submission};
 pub(crate) use tx::TxState;
@@ -198,10 +198,6 @@ impl Committer {
 
     pub(crate) fn flush_buffer(&self) -> Result<()> {
         self.buffer.flush(&self.index, &self.queue)
-    }
-
-    pub(crate) fn has_buffered(&self) -> bool {
-        !self.buffer.is_empty()
     }
 
     /// Step 6: the locks of the rows that guarded writes and resume points touch, sorted.

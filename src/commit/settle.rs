@@ -13,7 +13,7 @@ use crate::verdict::{Extra, InProgress, Refusal, Sighting, Verdict, Verdicts};
 
 use super::Committer;
 use super::decide::{ASK_AGAIN, Decision};
-use super::draft::{ALWAYS, Draft, Item, What, Write};
+use super::draft::{Draft, Item, What, When, Write};
 use super::evaluate::Overlay;
 
 /// A scope's rules as one commit sees them.
@@ -116,6 +116,7 @@ impl Committer {
             let end = writes.iter().take_while(|w| w.item == i).count();
             let (of_item, rest) = writes.split_at(end);
             writes = rest;
+            settling.always(of_item)?;
             verdicts.push(settling.item(i, item, Some(of_item))?);
         }
         settling.always(writes)?;
@@ -287,22 +288,22 @@ impl Settling<'_> {
             return Ok(Outcome::Done);
         }
         let mark = self.overlay.begin(self.rows);
-        let Some(refused) = self.apply(writes, false)? else { return Ok(Outcome::Done) };
+        let Some(refused) = self.apply(writes, When::First)? else { return Ok(Outcome::Done) };
         self.overlay.undo(&mark, self.rows);
         if !item.has_fallback {
             return Ok(Outcome::Refused { write: refused, settled: false });
         }
         let mark = self.overlay.begin(self.rows);
-        let settled = self.apply(writes, true)?.is_none();
+        let settled = self.apply(writes, When::Refused)?.is_none();
         if !settled {
             self.overlay.undo(&mark, self.rows);
         }
         Ok(Outcome::Refused { write: refused, settled })
     }
 
-    /// Applies the writes, or the fallback's; the position of the first that is refused.
-    fn apply(&mut self, writes: &[Write], is_fallback: bool) -> Result<Option<u32>> {
-        let chosen = writes.iter().filter(|w| w.is_fallback == is_fallback);
+    /// Applies the writes of one kind; the position of the first that is refused.
+    fn apply(&mut self, writes: &[Write], when: When) -> Result<Option<u32>> {
+        let chosen = writes.iter().filter(|w| w.when == when);
         for (at, write) in (0..).zip(chosen) {
             match &write.what {
                 What::Plain { body, count } => {
@@ -320,11 +321,14 @@ impl Settling<'_> {
         Ok(None)
     }
 
+    /// Unconditional writes stand before the others of their position.
     fn always(&mut self, writes: &[Write]) -> Result<()> {
-        debug_assert!(writes.iter().all(|w| w.item == ALWAYS));
+        if writes.first().is_none_or(|w| w.when != When::Always) {
+            return Ok(());
+        }
         let _ = self.overlay.begin(self.rows);
         // They hold no conditions; that was checked when they were added.
-        self.apply(writes, false).map(|_| ())
+        self.apply(writes, When::Always).map(|_| ())
     }
 
     /// Records an item's id as seen.

@@ -7,7 +7,8 @@
 //!    big-endian with what only grows in front: run, input offset, finished. A job that starts
 //!    anew takes the next run number and may begin at offset 0 again.
 //! 2. The state says what the *committed* rows led to; all of it belongs to one moment.
-//! 3. The source's name is injective: paths are escaped, and the five stand in a JSON array.
+//! 3. The source's name is injective: paths are escaped, and the five stand in a JSON array. A
+//!    name over the store's limit keeps its beginning and ends with the 128-bit hash of the whole.
 //!
 //! Only a job with an output file has a state. With a pipe as input it serves the output alone:
 //! each start is a new run, which goes on behind the rows an unfinished one committed.
@@ -18,6 +19,7 @@ use std::path::Path;
 
 use firstseen::Position;
 use serde_json::json;
+use xxhash_rust::xxh3::xxh3_128;
 
 use crate::failure::Failure;
 
@@ -25,6 +27,10 @@ use crate::failure::Failure;
 const FORMAT: u8 = 1;
 const NUMBERS: usize = 9;
 const STATE_BYTES: usize = 2 + NUMBERS * 8;
+
+/// The longest name a source may have, in bytes, and the length of a 128-bit hash in it.
+const SOURCE_BYTES_MAX: usize = 1024;
+const HASH_DIGITS: usize = 32;
 
 /// The name of the job's resume point. A pipe is named by no path.
 pub(crate) fn source(
@@ -43,7 +49,15 @@ pub(crate) fn source(
         scope,
         format
     ]);
-    format!("dedup {job}")
+    let name = format!("dedup {job}");
+    if name.len() <= SOURCE_BYTES_MAX {
+        return name;
+    }
+    let mut cut = SOURCE_BYTES_MAX - HASH_DIGITS;
+    while !name.is_char_boundary(cut) {
+        cut -= 1;
+    }
+    format!("{}{:032x}", &name[..cut], xxh3_128(name.as_bytes()))
 }
 
 /// How many rows came and what became of them.
@@ -203,8 +217,14 @@ mod tests {
             name(Some("/a"), "/b", b"\xFF", "s"),
             name(Some("/a"), "/b", br"\xff", "s"),
         ];
+        let long = "/é".repeat(400);
+        for output in [format!("{long}a"), format!("{long}b")] {
+            names.push(name(None, &output, b"*", "s"));
+            names.push(name(None, "/b", b"*", &output));
+        }
+        assert!(names.iter().all(|name| name.len() <= 1024));
         names.sort();
         names.dedup();
-        assert_eq!(names.len(), 7);
+        assert_eq!(names.len(), 11);
     }
 }
