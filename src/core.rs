@@ -61,7 +61,7 @@ impl Core {
         let limits = Limits {
             filter_bits: options.filter_bits_per_id,
             segment_ids_max: options.segment_ids_max,
-            segment_age_ms: millis(options.segment_age_max),
+            segment_age: options.segment_age_max,
             background: options.background,
         };
         let settings = Settings {

@@ -64,21 +64,20 @@ impl Buffer {
             return Ok(());
         }
         let _flushing = self.flushing.lock();
-        let mut taken = {
-            let mut pending = self.pending.lock();
-            self.has_any.store(false, Ordering::Release);
-            std::mem::take(&mut *pending)
-        };
-        if taken.held.is_empty() {
-            return Ok(());
+        let mut taken = std::mem::take(&mut *self.pending.lock());
+        if !taken.held.is_empty() {
+            taken.log.finish();
+            let written = queue.commit(index, &mut taken.log, &mut taken.rows);
+            if let Err(error) = written {
+                index.poison.set(format!("buffered commits were not written: {error}"));
+                taken.held.into_iter().for_each(|(held, _)| held.keep());
+                return Err(error.unknown());
+            }
         }
-        taken.log.finish();
-        let written = queue.commit(index, &mut taken.log, &mut taken.rows);
-        if let Err(error) = written {
-            index.poison.set(format!("buffered commits were not written: {error}"));
-            taken.held.into_iter().for_each(|(held, _)| held.keep());
-            return Err(error.unknown());
-        }
+        // Only now: whoever sees an empty buffer relies on what was in it being written.
+        drop(taken);
+        let pending = self.pending.lock();
+        self.has_any.store(!pending.held.is_empty(), Ordering::Release);
         Ok(())
     }
 }

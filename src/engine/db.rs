@@ -283,6 +283,7 @@ impl Engine {
 
     /// Moves a finished run into a family; durable on return.
     pub(crate) fn ingest(&self, family: &Family, file: PathBuf) -> Result<()> {
+        self.settings.home.warm(&file)?;
         let mut options = IngestExternalFileOptions::default();
         options.set_move_files(true);
         options.set_snapshot_consistency(false);

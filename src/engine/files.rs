@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -55,6 +55,17 @@ impl Home {
             Home::Directory(dir) => dir.join("tmp").join(name),
             Home::Memory(_) => PathBuf::from(format!("{MEMORY_PATH}-{name}")),
         }
+    }
+
+    /// Reads a run once: its writer drops it from the page cache, and the first lookups would
+    /// wait for the disk.
+    pub(crate) fn warm(&self, path: &Path) -> Result<()> {
+        if let Home::Directory(_) = self {
+            let mut buffer = vec![0; 256 << 10];
+            let mut file = File::open(path)?;
+            while file.read(&mut buffer)? > 0 {}
+        }
+        Ok(())
     }
 
     /// Makes the folders; removes what a crash left in the temporary one.

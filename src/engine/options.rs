@@ -79,7 +79,6 @@ pub(super) fn database(s: &Settings, recovery: Recovery) -> Result<Options> {
     o.set_manual_wal_flush(false);
     o.set_unordered_write(false);
     o.set_bytes_per_sync(1 << 20);
-    o.set_wal_bytes_per_sync(1 << 20);
     o.set_keep_log_file_num(4);
     o.set_max_log_file_size(4 << 20);
     o.set_log_level(LogLevel::Warn);

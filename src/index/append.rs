@@ -75,7 +75,6 @@ impl Index {
         if self.is_full() {
             return Err(Error::new(ErrorKind::Full, "the disk has too little free space"));
         }
-        let now_ms = self.time.now_ms();
         let view = self.view.load();
         let segment = view.current();
         let first_n = gate.next_n;
@@ -84,7 +83,7 @@ impl Index {
         self.write_group(&gate.batch)?;
         failpoint!("commit::after_write");
         for (n, member) in (first_n..).zip(members) {
-            segment.take(n, member.log.value(), member.log.hashes(), now_ms)?;
+            segment.take(n, member.log.value(), member.log.hashes())?;
         }
         gate.next_n += members.len() as u64;
         self.durable.set_written(gate.next_n - 1);

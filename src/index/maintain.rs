@@ -12,7 +12,9 @@ use crate::engine::{Home, Kind, Rep, failpoint};
 use crate::error::{Error, ErrorKind, Result};
 
 use super::floor::Floor;
+use super::active::EntryAt;
 use super::run::Run;
+use super::segment::Segment;
 use super::view::Generation;
 use super::{Index, meta, names};
 
@@ -23,6 +25,9 @@ pub(super) struct Maintenance {
     pub(super) garbage: Vec<(Arc<Generation>, Arc<Run>)>,
     pub(super) seals_since_flush: u32,
     pub(super) next_segment: u64,
+    /// The sealer's sort buffers, kept: touching fresh memory would double the sort.
+    pub(super) order: Vec<(u64, EntryAt)>,
+    pub(super) spare: Vec<(u64, EntryAt)>,
 }
 
 /// Log families that are kept ready.
@@ -38,8 +43,8 @@ impl Index {
         if self.stopped.lock().is_some() || self.poison.is_set() {
             return false;
         }
+        self.rotate_by_age();
         let now = self.time.now_ms();
-        self.rotate_by_age(now);
         let view = self.view();
         view.unsealed() > 0
             || self.spares.lock().len() < SPARES
@@ -49,9 +54,8 @@ impl Index {
             })
     }
 
-    fn rotate_by_age(&self, now: u64) {
-        let old = |begun: u64| begun.saturating_add(self.limits.segment_age_ms) <= now;
-        if self.view().current().begun_ms().is_some_and(old) {
+    fn rotate_by_age(&self) {
+        if self.view().current().age().is_some_and(|age| age >= self.limits.segment_age) {
             let reserved = self.room.lock();
             // A rotation that must wait is tried again at the next tick.
             let _ = self.rotate(reserved.ids(), reserved.words());
@@ -80,10 +84,7 @@ impl Index {
 
     fn steps(&self, m: &mut Maintenance) -> Result<()> {
         self.make_spares(m)?;
-        while self.view().unsealed() > 0 {
-            self.seal_oldest(m)?;
-            self.make_spares(m)?;
-        }
+        self.seal_waiting(m)?;
         if self.time.now_ms().saturating_sub(self.time.persisted_ms()) > MARK_MS {
             self.persist_mark()?;
         }
@@ -93,15 +94,21 @@ impl Index {
         self.collect_garbage(m)
     }
 
+    /// Seals the segments that wait for it, oldest first.
+    pub(super) fn seal_waiting(&self, m: &mut Maintenance) -> Result<()> {
+        while self.view().unsealed() > 0 {
+            self.seal_oldest(m)?;
+            self.make_spares(m)?;
+        }
+        Ok(())
+    }
+
     /// Seals what is in memory now, and does all that is due after.
     pub(crate) fn seal_now(&self) -> Result<()> {
         let mut m = self.maintenance.lock();
         self.make_spares(&mut m)?;
-        while self.view().unsealed() > 0 {
-            self.seal_oldest(&mut m)?;
-        }
-        self.make_spares(&mut m)?;
-        if self.view().current().begun_ms().is_some() {
+        self.seal_waiting(&mut m)?;
+        if self.view().current().age().is_some() {
             let reserved = self.room.lock();
             self.rotate(reserved.ids(), reserved.words())?;
         }
@@ -152,7 +159,8 @@ impl Index {
             let number = m.next_segment;
             let family = self.engine.create(&names::log(number), Kind::Log, "")?;
             m.next_segment += 1;
-            self.spares.lock().push_back((number, family));
+            let spare = Segment::new(number, family, self.segment_size(), &self.pool);
+            self.spares.lock().push_back(Arc::new(spare.warmed()));
             self.room_may_have_changed();
         }
         Ok(())

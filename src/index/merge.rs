@@ -26,6 +26,8 @@ use super::view::Generation;
 
 /// Runs of one tier that make one of the next.
 const FAN_IN: usize = 8;
+/// How often a merge looks whether a segment waits to be sealed: callers may wait for it.
+const RECORDS_PER_LOOK: u32 = 1 << 15;
 
 impl Index {
     /// Whether a generation has runs that are worth merging now.
@@ -58,14 +60,9 @@ impl Index {
                     break;
                 }
                 generation = self.merge(m, &generation, runs)?;
-                // Sealing goes first: callers may be waiting for it.
-                while self.view().unsealed() > 0 {
-                    self.seal_oldest(m)?;
-                    self.make_spares(m)?;
-                    let view = self.view();
-                    if let Some(grown) = view.generation(generation.slice) {
-                        generation = Arc::clone(grown);
-                    }
+                self.seal_waiting(m)?;
+                if let Some(grown) = self.view().generation(generation.slice) {
+                    generation = Arc::clone(grown);
                 }
             }
             self.snapshot_filter(&generation, now)?;
@@ -82,8 +79,11 @@ impl Index {
     ) -> Result<Arc<Generation>> {
         self.persist_mark()?;
         failpoint!("merge::begun");
-        let merged = self.write_merged(generation, &runs)?;
+        let merged = self.write_merged(m, generation, &runs)?;
         failpoint!("merge::written");
+        // Seals went on meanwhile.
+        let grown = self.view().generation(generation.slice).cloned();
+        let generation = grown.as_ref().unwrap_or(generation);
         let mut kept: Vec<Arc<Run>> = generation.runs.clone();
         kept.retain(|run| runs.iter().all(|r| r.info.key != run.info.key));
         kept.push(self.ingest(generation, merged)?);
@@ -102,6 +102,7 @@ impl Index {
 
     fn write_merged(
         &self,
+        m: &mut Maintenance,
         generation: &Generation,
         runs: &[Arc<Run>],
     ) -> Result<WrittenRun> {
@@ -123,7 +124,12 @@ impl Index {
             .collect();
         let mut stream = Stream::new(self.ids, sources)?;
         let mut writer = RunWriter::new(&self.engine, &plan)?;
+        let mut streamed = 0_u32;
         while let Some(record) = stream.next()? {
+            streamed = streamed.wrapping_add(1);
+            if streamed.is_multiple_of(RECORDS_PER_LOOK) {
+                self.seal_waiting(m)?;
+            }
             let scope = record.meta.stamp.scope;
             if is_worthless(&record.meta, mark) || dropped.contains(&scope) {
                 continue;

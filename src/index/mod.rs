@@ -41,6 +41,7 @@ mod view;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use parking_lot::{Condvar, Mutex};
@@ -72,7 +73,7 @@ use append::Gate;
 use durable::Durable;
 use floor::Floor;
 use maintain::Maintenance;
-use segment::SetPool;
+use segment::{Segment, SetPool};
 use view::View;
 
 /// Settings of the index, from the store's options.
@@ -80,7 +81,7 @@ use view::View;
 pub(crate) struct Limits {
     pub(crate) filter_bits: u32,
     pub(crate) segment_ids_max: Option<usize>,
-    pub(crate) segment_age_ms: u64,
+    pub(crate) segment_age: Duration,
     pub(crate) background: bool,
 }
 
@@ -118,8 +119,8 @@ pub(crate) struct Index {
     gate: Mutex<Gate>,
     room: Mutex<room::Reserved>,
     room_changed: Condvar,
-    /// Log families made ahead of need, by segment number.
-    spares: Mutex<VecDeque<(u64, Arc<Family>)>>,
+    /// Segments made ahead of need: family and set, so that a rotation only swaps.
+    spares: Mutex<VecDeque<Arc<Segment>>>,
     pool: Arc<SetPool>,
     maintenance: Mutex<Maintenance>,
     /// The first failure of background work, for `health()`; sealing has stopped.

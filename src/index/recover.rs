@@ -148,7 +148,7 @@ fn assemble(
         load_generations(&engine, &families.generations, &classes, &opening.resources)?;
     let pool = Arc::new(SetPool::default());
     let counts = Counts::default();
-    let replay = Replay::run(&families.logs, marker, &ids, &pool, time.now_ms(), &counts)?;
+    let replay = Replay::run(&families.logs, marker, &ids, &pool, &counts)?;
     let short = replay.check(mark.n, opening.accept_short)?;
     let floor = Floor::new(engine.home().clone(), mark);
     if let Some((_, found)) = short {
@@ -184,7 +184,7 @@ fn assemble(
         resources: opening.resources,
         limits: opening.limits,
     };
-    index.begin(replay.spares)?;
+    index.begin(replay.empty)?;
     Ok(Opened { index, tables: families.tables, short, lock })
 }
 
@@ -208,26 +208,31 @@ fn short(expected: u64, found: u64) -> Error {
 
 impl Index {
     /// Makes the first segment current. Empty log families found are used again.
-    fn begin(&self, mut spares: VecDeque<(u64, Arc<Family>)>) -> Result<()> {
+    fn begin(&self, empty: Vec<(u64, Arc<Family>)>) -> Result<()> {
         let mut m = self.maintenance.lock();
-        spares.retain(|(number, family)| {
-            let usable = *number >= m.next_segment;
-            if !usable && let Err(error) = self.engine.drop_family(family) {
-                log::warn!("an empty log family stays until the next open: {error}");
+        for (number, family) in empty {
+            if number < m.next_segment {
+                self.engine.drop_family(&family)?;
+                continue;
             }
-            usable
-        });
-        if let Some((last, _)) = spares.back() {
-            m.next_segment = last + 1;
+            m.next_segment = number + 1;
+            let spare = Segment::new(number, family, self.segment_size(), &self.pool);
+            self.spares.lock().push_back(Arc::new(spare));
         }
-        *self.spares.lock() = spares;
-        self.make_spares(&mut m)?;
         let first = self.spares.lock().pop_front();
-        let (number, family) = first.ok_or_else(|| Error::damaged("no log family"))?;
-        let current = Arc::new(Segment::new(number, family, self.segment_size(), &self.pool));
+        let current = match first {
+            Some(first) => first,
+            None => {
+                let number = m.next_segment;
+                m.next_segment += 1;
+                let family = self.engine.create(&names::log(number), Kind::Log, "")?;
+                Arc::new(Segment::new(number, family, self.segment_size(), &self.pool))
+            }
+        };
         let view = self.view.load().rotated(current);
         self.view.store(Arc::new(view));
-        self.make_spares(&mut m)
+        // Spares are made in the background.
+        Ok(())
     }
 }
 
@@ -235,7 +240,8 @@ impl Index {
 struct Replay {
     /// Newest first.
     frozen: Vec<Arc<Segment>>,
-    spares: VecDeque<(u64, Arc<Family>)>,
+    /// Log families without a commit.
+    empty: Vec<(u64, Arc<Family>)>,
     last_n: u64,
     next_segment: u64,
     /// The first hole in the numbers: expected and found.
@@ -248,12 +254,11 @@ impl Replay {
         marker: u64,
         ids: &IdHash,
         pool: &Arc<SetPool>,
-        now_ms: u64,
         counts: &Counts,
     ) -> Result<Replay> {
         let mut replay = Replay {
             frozen: Vec::new(),
-            spares: VecDeque::new(),
+            empty: Vec::new(),
             last_n: marker,
             next_segment: 0,
             hole: None,
@@ -261,7 +266,7 @@ impl Replay {
         for (number, family) in logs {
             let commits = read_log(family)?;
             let Some((first, _)) = commits.first() else {
-                replay.spares.push_back((*number, Arc::clone(family)));
+                replay.empty.push((*number, Arc::clone(family)));
                 continue;
             };
             replay.next_segment = number + 1;
@@ -270,7 +275,7 @@ impl Replay {
                 replay.last_n = marker.min(first - 1);
             }
             replay.expect(&commits);
-            let segment = freeze(*number, family, &commits, ids, pool, now_ms)?;
+            let segment = freeze(*number, family, &commits, ids, pool)?;
             let ids = segment.set().len() as u64;
             counts.replayed.fetch_add(ids, std::sync::atomic::Ordering::Relaxed);
             replay.frozen.insert(0, Arc::new(segment));
@@ -320,7 +325,6 @@ fn freeze(
     commits: &[(u64, Box<[u8]>)],
     ids: &IdHash,
     pool: &Arc<SetPool>,
-    now_ms: u64,
 ) -> Result<Segment> {
     let (mut count, mut words) = (0, 8);
     for (_, value) in commits {
@@ -340,7 +344,7 @@ fn freeze(
             let scope = section.meta.stamp.scope;
             hashes.extend(section.ids().map(|(id, _)| ids.of(scope, id)));
         }
-        segment.take(*n, value, &hashes, now_ms)?;
+        segment.take(*n, value, &hashes)?;
     }
     Ok(segment)
 }

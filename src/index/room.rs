@@ -12,7 +12,7 @@ use crate::clock::{Stopwatch, left};
 use crate::error::{Error, ErrorKind, Result};
 
 use super::Index;
-use super::segment::{Segment, SetSize};
+use super::segment::SetSize;
 
 /// What is reserved now, over all callers.
 #[derive(Default)]
@@ -106,12 +106,13 @@ impl Index {
         if self.view.load().unsealed() >= UNSEALED_MAX {
             return Ok(false);
         }
-        let Some((number, family)) = self.spares.lock().pop_front() else { return Ok(false) };
-        let mut size = self.segment_size();
-        if !size.covers(ids, words) {
-            size = SetSize { ids: size.ids.max(ids), words: size.words.max(words) };
+        let Some(mut next) = self.spares.lock().pop_front() else { return Ok(false) };
+        if !next.size.covers(ids, words) {
+            // One commit larger than a segment gets a segment of its own size.
+            let size = self.segment_size();
+            let size = SetSize { ids: size.ids.max(ids), words: size.words.max(words) };
+            next = Arc::new(next.resized(size, &self.pool));
         }
-        let next = Arc::new(Segment::new(number, family, size, &self.pool));
         {
             let _gate = self.gate.lock();
             let _swap = self.swap.lock();

@@ -48,7 +48,7 @@ impl Index {
         failpoint!("seal::gate_passed");
         self.mark_sealing(segment.last_n())?;
         failpoint!("seal::marked");
-        let written = self.write_runs(segment)?;
+        let written = self.write_runs(m, segment)?;
         failpoint!("seal::runs_written");
         let generations = self.ingest_runs(segment, written)?;
         self.publish(segment, generations);
@@ -64,7 +64,11 @@ impl Index {
     }
 
     /// Step 5: partition by placement, in hash order, as files beside the store.
-    fn write_runs(&self, segment: &Segment) -> Result<Vec<(Arc<Generation>, WrittenRun)>> {
+    fn write_runs(
+        &self,
+        m: &mut Maintenance,
+        segment: &Segment,
+    ) -> Result<Vec<(Arc<Generation>, WrittenRun)>> {
         let mark = self.time.persisted_ms();
         let mut runs = Runs { writers: Vec::new(), last: 0 };
         for (slice, ids) in segment.placed() {
@@ -83,7 +87,8 @@ impl Index {
             };
             runs.writers.push((generation, RunWriter::new(&self.engine, &plan)?));
         }
-        self.fill_runs(segment, mark, &mut runs)?;
+        segment.set().sorted_into(&self.ids, &mut m.order, &mut m.spare);
+        self.fill_runs(segment, &m.order, mark, &mut runs)?;
         let mut written = Vec::new();
         for (generation, writer) in runs.writers {
             written.push((generation, writer.finish()?));
@@ -91,10 +96,15 @@ impl Index {
         Ok(written)
     }
 
-    fn fill_runs(&self, segment: &Segment, mark: u64, runs: &mut Runs<'_>) -> Result<()> {
+    fn fill_runs(
+        &self,
+        segment: &Segment,
+        order: &[(u64, EntryAt)],
+        mark: u64,
+        runs: &mut Runs<'_>,
+    ) -> Result<()> {
         const AHEAD: usize = 24;
         let set = segment.set();
-        let order: Vec<(u64, EntryAt)> = set.sorted(&self.ids);
         let (mut id, mut extras) = (Vec::new(), Vec::new());
         for (i, (hash, at)) in order.iter().enumerate() {
             if let Some((_, ahead)) = order.get(i + AHEAD) {

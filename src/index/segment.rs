@@ -9,11 +9,13 @@
 //! takes it, cleaned off the write path.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use crate::clock::Stopwatch;
 use crate::engine::Family;
 use crate::error::Result;
 
@@ -52,12 +54,16 @@ pub(crate) struct SetPool {
     idle: Mutex<Vec<(SetSize, ActiveSet)>>,
 }
 
+/// Smaller sets belong to stores among many, which may stay idle: they take memory as they
+/// fill.
+const WARM_IDS_MIN: usize = 1 << 18;
+
 /// How many idle sets are kept.
 const IDLE_MAX: usize = 3;
 
 impl SetPool {
     /// A clean set of that size, recycled if possible.
-    pub(crate) fn take(&self, size: SetSize) -> ActiveSet {
+    fn take(&self, size: SetSize) -> ActiveSet {
         let mut idle = self.idle.lock();
         let found = idle.iter().position(|(s, _)| *s == size);
         let recycled = found.map(|i| idle.swap_remove(i).1);
@@ -79,11 +85,6 @@ impl SetPool {
         }
     }
 
-    /// Frees what is idle.
-    pub(crate) fn clear(&self) {
-        self.idle.lock().clear();
-    }
-
     pub(crate) fn bytes(&self) -> usize {
         self.idle.lock().iter().map(|(_, set)| set.bytes()).sum()
     }
@@ -100,8 +101,8 @@ pub(crate) struct Segment {
     placed: Mutex<BTreeMap<Slice, u64>>,
     /// The last commit in it; 0 if there is none.
     last_n: AtomicU64,
-    /// Effective time of its first commit; 0 if there is none.
-    begun_ms: AtomicU64,
+    /// Since its first commit. In real time: what age bounds is memory and replay.
+    begun: OnceLock<Stopwatch>,
 }
 
 impl Segment {
@@ -119,8 +120,24 @@ impl Segment {
             pool: Arc::clone(pool),
             placed: Mutex::default(),
             last_n: AtomicU64::new(0),
-            begun_ms: AtomicU64::new(0),
+            begun: OnceLock::new(),
         }
+    }
+
+    /// The same segment, empty still, with a set of another size.
+    pub(crate) fn resized(&self, size: SetSize, pool: &Arc<SetPool>) -> Segment {
+        Segment::new(self.number, Arc::clone(&self.family), size, pool)
+    }
+
+    /// Touches the set's memory, off the write path: a first touch costs more than all else
+    /// that an insert does.
+    pub(crate) fn warmed(mut self) -> Segment {
+        if self.size.ids >= WARM_IDS_MIN
+            && let Some(set) = &mut self.set
+        {
+            set.prefault();
+        }
+        self
     }
 
     pub(crate) fn set(&self) -> &ActiveSet {
@@ -128,7 +145,7 @@ impl Segment {
     }
 
     /// Takes a commit's ids in (S2): the leader's, after its write.
-    pub(crate) fn take(&self, n: u64, value: &[u8], hashes: &[u64], now_ms: u64) -> Result<()> {
+    pub(crate) fn take(&self, n: u64, value: &[u8], hashes: &[u64]) -> Result<()> {
         let set = self.set();
         for hash in hashes {
             set.prefetch(*hash);
@@ -145,12 +162,7 @@ impl Segment {
             }
         }
         self.last_n.store(n, Ordering::Release);
-        let _ = self.begun_ms.compare_exchange(
-            0,
-            now_ms.max(1),
-            Ordering::AcqRel,
-            Ordering::Relaxed,
-        );
+        self.begun.get_or_init(Stopwatch::start);
         Ok(())
     }
 
@@ -158,9 +170,9 @@ impl Segment {
         self.last_n.load(Ordering::Acquire)
     }
 
-    /// Effective time of its first commit, if it has one.
-    pub(crate) fn begun_ms(&self) -> Option<u64> {
-        Some(self.begun_ms.load(Ordering::Acquire)).filter(|ms| *ms > 0)
+    /// Its age since the first commit, if it has one.
+    pub(crate) fn age(&self) -> Option<Duration> {
+        self.begun.get().map(Stopwatch::elapsed)
     }
 
     pub(crate) fn placed(&self) -> Vec<(Slice, u64)> {

@@ -41,9 +41,11 @@ impl Firstseen {
 
     fn open(dir: &Path, setup: Setup, durability: Durability) -> Result<Firstseen> {
         let clock = ManualClock::new();
+        start_of_a_generation(&clock, RETENTION_MS / u64::from(setup.generations));
         let options = Options::new()
             .durability(durability)
-            .clock(Clock::Manual(clock.clone()));
+            .clock(Clock::Manual(clock.clone()))
+            .slices_per_class(setup.generations);
         let store = Store::open(dir, options)?;
         let retention = Duration::from_millis(RETENTION_MS);
         let scope = store.scope("ids", Policy::remember(retention))?;
