@@ -361,19 +361,22 @@ impl Catalog {
         Ok(table)
     }
 
-    /// Drops a table with all its rows. `quiesce` waits until no commit under way names it.
-    pub(crate) fn drop_table(&self, name: &str, quiesce: impl FnOnce()) -> Result<bool> {
+    /// Marks a table as dropped, durably; from now on no call may use it.
+    pub(crate) fn retire_table(&self, name: &str) -> Result<Option<Arc<TableState>>> {
         let mut inner = self.inner.lock();
         let Some(at) = inner.tables.iter().position(|t| t.name == name) else {
-            return Ok(false);
+            return Ok(None);
         };
         let table = Arc::clone(&inner.tables[at]);
         self.put(table_row(table.number, name, table.guarded, true))?;
         table.dropped.store(true, Ordering::Release);
         inner.tables.remove(at);
-        quiesce();
-        self.index.engine.drop_family(&table.family)?;
-        Ok(true)
+        Ok(Some(table))
+    }
+
+    /// Drops a retired table's rows. If that fails, the next open does it.
+    pub(crate) fn remove_table(&self, table: &TableState) -> Result<()> {
+        self.index.engine.drop_family(&table.family)
     }
 
     fn put(&self, (key, value): (Vec<u8>, Vec<u8>)) -> Result<()> {

@@ -48,7 +48,7 @@ pub(crate) enum CloseMode {
 
 /// How often the floor rises in unsynced use.
 const FLOOR_EVERY: Duration = Duration::from_secs(1);
-/// How often free space is looked at.
+/// How often free space and RocksDB's write stop are looked at.
 const SPACE_EVERY: Duration = Duration::from_millis(200);
 /// Descriptors left to the rest of the process.
 const FILES_SPARED: u64 = 64;
@@ -248,10 +248,11 @@ impl Background for Core {
         if !self.background {
             return false;
         }
-        if self.space_checked.lock().restart_after(SPACE_EVERY)
-            && let Err(error) = self.check_space()
-        {
-            log::warn!("free space is not known: {error}");
+        if self.space_checked.lock().restart_after(SPACE_EVERY) {
+            if let Err(error) = self.check_space() {
+                log::warn!("free space is not known: {error}");
+            }
+            self.index().check_write_stop();
         }
         let index = self.index();
         let floor_is_due = self.floor_renewed.lock().elapsed() >= FLOOR_EVERY

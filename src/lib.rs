@@ -56,11 +56,11 @@ mod front;
 mod id;
 mod index;
 mod key;
+mod memory;
 mod options;
 mod poison;
 mod policy;
 mod position;
-mod prefetch;
 #[cfg(feature = "raw")]
 mod raw;
 mod resources;

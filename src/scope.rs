@@ -158,6 +158,7 @@ impl Scope {
         if let Some(bad) = check_id(&id, &self.used.policy) {
             return Err(Error::invalid(bad.to_string()));
         }
+        self.check_not_dropped()?;
         core.committer.peek(&self.used.state, id.bytes.unwrap_or_default())
     }
 
@@ -181,6 +182,13 @@ impl Scope {
         })
     }
 
+    fn check_not_dropped(&self) -> Result<()> {
+        if self.used.state.is_dropped() {
+            return Err(Error::invalid(format!("scope {:?} was dropped", self.name())));
+        }
+        Ok(())
+    }
+
     /// The ids first seen within a range of time that are still remembered, in id order (the
     /// order of their keyed hashes, the same for every scan of a store), streaming: memory is
     /// one page a run and an index of the unsealed ids. It sees the store as it was when it
@@ -190,6 +198,7 @@ impl Scope {
     /// `Damaged`, `Closed`; later ones come as items.
     pub fn scan(&self, range: impl RangeBounds<SystemTime>) -> Result<Scan> {
         let core = self.shared.core()?;
+        self.check_not_dropped()?;
         core.committer.flush_buffer()?;
         let state = &self.used.state;
         let bound = |b: Bound<&SystemTime>| b.map(|t| since_epoch(*t));

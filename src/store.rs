@@ -192,8 +192,7 @@ impl Store {
     /// # Errors
     /// `Degraded`, `Closed`.
     pub fn drop_table(&self, name: &str) -> Result<bool> {
-        let core = self.shared.core()?;
-        core.committer.catalog.drop_table(name, || core.committer.quiesce())
+        self.shared.core()?.committer.drop_table(name)
     }
 
     /// An empty batch.

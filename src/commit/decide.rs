@@ -21,7 +21,7 @@ use super::holds::{EARLIER_CALL, Foreign, HoldError, Holds, Owner};
 thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
     /// Owners whose closures run on this thread; meeting one of them is no wait but an error.
-    static INSIDE: RefCell<Vec<Owner>> = const { RefCell::new(Vec::new()) };
+    static INSIDE: RefCell<Vec<Holder>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Hashes held in a table; released when dropped.
@@ -76,19 +76,22 @@ impl Drop for Held {
     }
 }
 
-/// Marks an owner's closure as running on this thread.
+/// An owner, and whether it is one of rows rather than of ids.
+type Holder = (bool, Owner);
+
+/// Marks a closure as running on this thread, which holds its id and its rows.
 pub(super) struct Inside;
 
 impl Inside {
-    pub(super) fn enter(owner: Owner) -> Inside {
-        INSIDE.with_borrow_mut(|inside| inside.push(owner));
+    pub(super) fn enter(id: &Held, rows: Owner) -> Inside {
+        INSIDE.with_borrow_mut(|inside| inside.extend([(false, id.owner), (true, rows)]));
         Inside
     }
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        INSIDE.with_borrow_mut(|inside| inside.pop());
+        INSIDE.with_borrow_mut(|inside| inside.truncate(inside.len() - 2));
     }
 }
 
@@ -213,7 +216,7 @@ impl Committer {
             let mut met = Vec::new();
             let mut taken = self.ids.try_hold(owner, &wanted, &mut met);
             if let Err(HoldError::Foreign(foreign)) = taken {
-                check_reentrant(foreign)?;
+                check_reentrant(foreign, false)?;
                 // A buffered commit may be what holds it.
                 self.flush_buffer()?;
                 taken = self.ids.hold_sorted(owner, &wanted, &mut met, by);
@@ -362,11 +365,11 @@ fn canonical(draft: &Draft, entries: &[Entry], met: &[(u32, u32)]) -> Vec<u32> {
 }
 
 /// A closure that waits for itself would wait for ever.
-pub(super) fn check_reentrant(foreign: Foreign) -> Result<()> {
-    if INSIDE.with_borrow(|inside| inside.contains(&foreign.owner)) {
+pub(super) fn check_reentrant(foreign: Foreign, is_rows: bool) -> Result<()> {
+    if INSIDE.with_borrow(|inside| inside.contains(&(is_rows, foreign.owner))) {
         return Err(Error::new(
             ErrorKind::Reentrant,
-            "the closure called for an id that it is being run for",
+            "the closure called for an id or a row that it holds itself",
         ));
     }
     Ok(())

@@ -28,6 +28,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use parking_lot::RwLock;
+
 use crate::catalog::{Catalog, ScopeState, TableState};
 use crate::clock;
 use crate::engine::Rep;
@@ -62,6 +64,8 @@ pub(crate) struct Committer {
     queue: Queue,
     buffer: Buffer,
     audits: AtomicU64,
+    /// Read by every commit, written to drop a table.
+    tables: RwLock<()>,
 }
 
 impl Committer {
@@ -82,6 +86,7 @@ impl Committer {
             queue: Queue::default(),
             buffer: Buffer::default(),
             audits: AtomicU64::new(0),
+            tables: RwLock::new(()),
         }
     }
 
@@ -119,6 +124,8 @@ impl Committer {
         held: Option<Decision>,
         level: Durability,
     ) -> Result<(Verdicts, Option<Unsynced>)> {
+        // Recursive: a closure may commit while a drop waits for it.
+        let _tables = self.tables.read_recursive();
         draft.order_writes();
         let decision = match held {
             Some(decision) => {
@@ -225,7 +232,7 @@ impl Committer {
         let mut met = Vec::new();
         let taken = match self.rows.try_hold(held.owner(), wanted, &mut met) {
             Err(HoldError::Foreign(foreign)) => {
-                decide::check_reentrant(foreign)?;
+                decide::check_reentrant(foreign, true)?;
                 let by = clock::deadline(self.wait_max);
                 self.rows.hold_sorted(held.owner(), wanted, &mut met, by)
             }
@@ -350,16 +357,14 @@ impl Committer {
         self.index.wait_durable(self.index.written())
     }
 
-    /// Waits until no commit that began before is still under way. The caller has made sure
-    /// that new ones fail.
-    pub(crate) fn quiesce(&self) {
-        let by = clock::deadline(self.wait_max);
-        while self.ids.len() + self.rows.len() > 0 && !clock::left(by).is_zero() {
-            if self.flush_buffer().is_err() {
-                return;
-            }
-            clock::pause(Duration::from_millis(1));
-        }
+    /// Drops a table. Commits under way end first, and new ones see that it is dropped: a
+    /// write into a family that is gone would poison the store.
+    pub(crate) fn drop_table(&self, name: &str) -> Result<bool> {
+        let Some(table) = self.catalog.retire_table(name)? else { return Ok(false) };
+        let _no_commits = self.tables.write();
+        self.flush_buffer()?;
+        self.catalog.remove_table(&table)?;
+        Ok(true)
     }
 
     /// Makes everything durable for the last time: rows, mark, floor.

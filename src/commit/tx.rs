@@ -93,7 +93,7 @@ impl TxState {
                 Ok(())
             }
             Err(HoldError::Foreign(foreign)) => {
-                decide::check_reentrant(foreign)?;
+                decide::check_reentrant(foreign, true)?;
                 self.conflict = Some(hash);
                 Err(conflict())
             }
@@ -194,8 +194,9 @@ impl Committer {
                 Some(other) => Ok(other.map(|()| unreachable!("no value comes with it"))),
             };
         };
-        let _inside = Inside::enter(decision.held.owner());
+        let _tables = self.tables.read_recursive();
         let mut tx = TxState::new(self);
+        let _inside = Inside::enter(&decision.held, tx.locks.owner());
         let by = clock::deadline(self.wait_max);
         let mut runs_left = u32::from(self.closures_twice);
         loop {
@@ -275,7 +276,8 @@ impl Committer {
         self.points(draft, &mut tx.rows)?;
         let verdict = refusal.map_or(Verdict::First(()), Verdict::Refused);
         self.counters.verdicts(std::slice::from_ref(&verdict));
-        self.counters.commit(log.hashes().len(), 0);
+        let unkeyed = u64::from(draft.items[0].is_unkeyed);
+        self.counters.commit(log.hashes().len(), unkeyed);
         let level = if level == Durability::Buffered { Durability::Written } else { level };
         let decide::Decision { held, room, .. } = decision;
         let n = match self.append(&mut log, &mut tx.rows, level) {

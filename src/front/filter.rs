@@ -20,7 +20,7 @@
 //! Why not a flat filter: each of its bits is a cache miss. Why not 256-bit blocks: half the
 //! filter's size later they have one and a half times the false positives.
 
-use crate::prefetch;
+use crate::memory;
 use xxhash_rust::xxh3::xxh3_64;
 
 const MAGIC: [u8; 8] = *b"FSfilt\x01\x00";
@@ -34,6 +34,9 @@ const MASK_MIX: u64 = 0xD6E8_FEB8_6659_FD93;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C, align(64))]
 struct Block([u64; 8]);
+
+// SAFETY: words of which all zero bits are a value.
+unsafe impl memory::Zeroable for Block {}
 
 /// The bits of one id in its block, the same in every filter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,7 +56,7 @@ impl Filter {
         let bits = (ids as u64).saturating_mul(u64::from(bits_per_id));
         let blocks = bits.div_ceil(BLOCK_BITS).max(1) as usize;
         Filter {
-            blocks: vec![Block([0; 8]); blocks].into_boxed_slice(),
+            blocks: memory::zeroed(blocks),
             ids: 0,
         }
     }
@@ -72,7 +75,7 @@ impl Filter {
     /// Asks for the block's line.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
-        prefetch::index(&self.blocks, block_of(hash, self.blocks.len()));
+        memory::prefetch_at(&self.blocks, block_of(hash, self.blocks.len()));
     }
 
     /// False: certainly never added. `mask` is [`Filter::mask`] of the same hash.
@@ -137,9 +140,12 @@ impl Filter {
             && u64::from_le_bytes(*count) == blocks.len() as u64
             && *magic == MAGIC
             && xxh3_64(body) == u64::from_le_bytes(*sum);
-        whole.then(|| Filter {
-            blocks: blocks.iter().map(block_from).collect(),
-            ids: u64::from_le_bytes(*ids),
+        whole.then(|| {
+            let mut read = memory::zeroed(blocks.len());
+            for (block, bytes) in read.iter_mut().zip(blocks) {
+                *block = block_from(bytes);
+            }
+            Filter { blocks: read, ids: u64::from_le_bytes(*ids) }
         })
     }
 }

@@ -24,7 +24,7 @@
 
 use super::hash::IdHash;
 use super::record::{Hit, Meta, Slice};
-use crate::prefetch;
+use crate::memory;
 use arena::Arena;
 use sort::sort_by_hash;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -59,7 +59,7 @@ impl ActiveSet {
     /// Room for `ids_max` ids in `arena_words` words. Word 0 of the arena stays unused.
     pub(crate) fn with_capacity(ids_max: usize, arena_words: usize) -> ActiveSet {
         let slots = ids_max.max(8).saturating_mul(2).next_power_of_two();
-        let (slots, arena) = (zeroed(slots), Arena::new(arena_words));
+        let (slots, arena) = (memory::zeroed(slots), Arena::new(arena_words));
         ActiveSet {
             slots,
             arena,
@@ -119,7 +119,7 @@ impl ActiveSet {
     /// [`ActiveSet::prefetch_record`] asks for the record.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
-        prefetch::index(&self.slots, self.home(hash));
+        memory::prefetch_at(&self.slots, self.home(hash));
     }
 
     /// Asks for the record that the hash's own slot points to, if the slot looks like its own.
@@ -245,11 +245,4 @@ impl ActiveSet {
             place = (place + 1) & (self.slots.len() - 1);
         }
     }
-}
-
-/// Zeroed words that the system hands out page by page as they are touched.
-fn zeroed(words: usize) -> Box<[AtomicU64]> {
-    let words = Box::<[AtomicU64]>::new_zeroed_slice(words);
-    // SAFETY: an atomic has the layout of its integer, for which all zero bits are a value.
-    unsafe { words.assume_init() }
 }

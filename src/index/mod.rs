@@ -129,6 +129,8 @@ pub(crate) struct Index {
     dropped_scopes: Mutex<Vec<u16>>,
     /// Free space ran out: writes are refused.
     full: AtomicBool,
+    /// RocksDB has stopped writes: callers wait before they hold anything.
+    write_stopped: AtomicBool,
     #[cfg(feature = "testing")]
     fail_next: Mutex<Option<NextFailure>>,
 }
@@ -178,6 +180,14 @@ impl Index {
 
     pub(crate) fn is_full(&self) -> bool {
         self.full.load(Ordering::Acquire)
+    }
+
+    /// Looks whether RocksDB has stopped writes; wakes who waited when it goes on.
+    pub(crate) fn check_write_stop(&self) {
+        let is_stopped = self.engine.writes_stopped();
+        if self.write_stopped.swap(is_stopped, Ordering::AcqRel) && !is_stopped {
+            self.room_may_have_changed();
+        }
     }
 
     pub(crate) fn set_full(&self, full: bool) {

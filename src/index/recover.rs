@@ -13,6 +13,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use parking_lot::{Condvar, Mutex};
@@ -177,7 +178,8 @@ fn assemble(
         maintenance: Mutex::new(Maintenance { next_segment, ..Maintenance::default() }),
         stopped: Mutex::new(None),
         dropped_scopes: Mutex::default(),
-        full: std::sync::atomic::AtomicBool::new(false),
+        full: AtomicBool::new(false),
+        write_stopped: AtomicBool::new(false),
         #[cfg(feature = "testing")]
         fail_next: Mutex::new(None),
         engine,
@@ -277,7 +279,7 @@ impl Replay {
             replay.expect(&commits);
             let segment = freeze(*number, family, &commits, ids, pool)?;
             let ids = segment.set().len() as u64;
-            counts.replayed.fetch_add(ids, std::sync::atomic::Ordering::Relaxed);
+            counts.replayed.fetch_add(ids, Ordering::Relaxed);
             replay.frozen.insert(0, Arc::new(segment));
         }
         if replay.last_n < marker {

@@ -6,6 +6,7 @@
 //! waits up to its deadline and gets `Busy`.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use crate::clock::{Stopwatch, left};
@@ -66,8 +67,9 @@ impl Index {
         let mut stalled: Option<Stopwatch> = None;
         loop {
             let (all_ids, all_words) = (reserved.ids + ids, reserved.words + words);
-            let fits = self.view.load().current().set().has_room(all_ids, all_words)
-                || self.rotate(all_ids, all_words)?;
+            let fits = !self.write_stopped.load(Ordering::Acquire)
+                && (self.view.load().current().set().has_room(all_ids, all_words)
+                    || self.rotate(all_ids, all_words)?);
             if fits {
                 reserved.ids = all_ids;
                 reserved.words = all_words;
@@ -96,6 +98,9 @@ impl Index {
     fn no_room(&self) -> Error {
         let why = match self.stopped() {
             Some(why) => format!("sealing stopped: {why}"),
+            None if self.write_stopped.load(Ordering::Acquire) => {
+                "RocksDB has stopped writes until its compactions catch up".to_string()
+            }
             None => "sealing fell behind".to_string(),
         };
         Error::new(ErrorKind::Busy, format!("no room for new ids: {why}"))

@@ -77,7 +77,7 @@ const LEAVES: [&str; 12] = [
     "poison",
     "policy",
     "position",
-    "prefetch",
+    "memory",
     "sync",
     "verdict",
 ];

@@ -114,13 +114,13 @@ fn text(scopes: &[String], stats: &Stats, health: &str) -> Vec<String> {
     .collect();
     for generation in &stats.generations {
         lines.push(format!(
-            "generation      ends {}: {} ids in {} runs, {}",
+            "generation      ends {}: {} ids, {}, runs: {}",
             generation
                 .ends_at
                 .map_or_else(|| "never".to_string(), rfc3339),
             count(generation.ids_estimate),
-            count(generation.runs),
-            bytes(generation.disk_bytes)
+            bytes(generation.disk_bytes),
+            count(generation.runs)
         ));
     }
     if let Some((expected, found)) = stats.recovered_short {

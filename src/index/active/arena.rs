@@ -19,7 +19,7 @@
 use super::{EntryAt, SectionAt};
 use crate::index::hash::IdHash;
 use crate::index::record::{Meta, Slice, Stamp, State};
-use crate::prefetch;
+use crate::memory;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 pub(super) const SECTION_WORDS: usize = 3;
@@ -69,7 +69,7 @@ impl Entry {
 
 impl Arena {
     pub(super) fn new(words: usize) -> Arena {
-        let words = super::zeroed(words.clamp(1, u32::MAX as usize));
+        let words = memory::zeroed(words.clamp(1, u32::MAX as usize));
         Arena {
             words,
             used: AtomicUsize::new(1),
@@ -99,8 +99,8 @@ impl Arena {
     #[inline]
     pub(super) fn prefetch(&self, at: EntryAt) {
         // A plain 16-byte id ends two words on, at times in the next line: 5 ns an id.
-        prefetch::index(&self.words, at.0 as usize);
-        prefetch::index(&self.words, at.0 as usize + 2);
+        memory::prefetch_at(&self.words, at.0 as usize);
+        memory::prefetch_at(&self.words, at.0 as usize + 2);
     }
 
     /// Writer: appends a section.

@@ -135,6 +135,9 @@ fn stat_counts_what_is_there() {
     let ran = run(dir.path(), "stat --store s --json");
     let lines = ran.expect(0).json_lines();
     assert_eq!(lines.len(), 1);
+    assert_eq!(lines[0]["scopes"], json!(["default"]));
+    assert_eq!(lines[0]["live_ids_estimate"], json!(2));
     let ran = run(dir.path(), "stat --store s");
-    assert!(!ran.expect(0).stdout.is_empty());
+    let text = String::from_utf8_lossy(&ran.expect(0).stdout);
+    assert!(text.contains("scopes          default\n"), "{text}");
 }

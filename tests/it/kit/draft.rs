@@ -1,0 +1,242 @@
+//! The model's commits: what a batch or a closure does, on a copy, taken over if it succeeds.
+//!
+//! Rules, as the library's documentation states them:
+//! - an id is a duplicate iff it was recorded and its expiry is not reached, or was recorded
+//!   earlier in the same commit; under `also` just so;
+//! - what is refused leaves no row; it leaves its id only with an `if_refused`;
+//! - a sliding scope's duplicate lives on for the retention, never beyond the cap from first
+//!   sight; one commit does that once for an id;
+//! - items see the rows of those before them.
+
+use std::collections::BTreeMap;
+
+use super::model::{Model, Seen};
+use super::op::{
+    Closure, End, ID_BYTES_MAX, Item, Keep, Name, Step, Table, UNKEYED, WITH_SOURCES, Write, id,
+    source,
+};
+use super::rows::Rows;
+use super::said::{CLOSURE, INVALID, Kind, Said, maybe_bytes};
+
+/// A commit in the making.
+pub(super) struct Draft<'m> {
+    model: &'m Model,
+    now_ms: u64,
+    /// Ids that another caller holds.
+    foreign: &'m [(usize, Vec<u8>)],
+    pub(super) rows: Rows,
+    pub(super) ids: BTreeMap<(usize, Vec<u8>), Staged>,
+    pub(super) unkeyed: u64,
+    /// Whether there is anything to write, an empty row change included.
+    pub(super) writes_rows: bool,
+}
+
+/// What a commit does to an id.
+#[derive(Clone, Debug)]
+pub(super) enum Staged {
+    Recorded(Seen),
+    Prolonged(Seen),
+}
+
+impl<'m> Draft<'m> {
+    pub(super) fn new(model: &'m Model, now_ms: u64, foreign: &'m [(usize, Vec<u8>)]) -> Draft<'m> {
+        Draft {
+            model,
+            now_ms,
+            foreign,
+            rows: model.rows.clone(),
+            ids: BTreeMap::new(),
+            unkeyed: 0,
+            writes_rows: false,
+        }
+    }
+
+    /// One item's verdict; without writes if that is all that is asked.
+    pub(super) fn item(
+        &mut self,
+        scope: usize,
+        item: &Item,
+        writes: Option<&[Write]>,
+    ) -> Result<Said, Kind> {
+        let unkeyed = match check(scope, item) {
+            Ok(unkeyed) => unkeyed,
+            Err(bad) => return Ok(Said::Bad(bad)),
+        };
+        if !unkeyed {
+            if self.is_in_progress(scope, item) {
+                return Ok(Said::InProgress);
+            }
+            if let Some(said) = self.seen(scope, item) {
+                return Ok(said);
+            }
+        }
+        if item.declined {
+            return Ok(Said::Declined);
+        }
+        let Some(writes) = writes else {
+            self.record(scope, item, false);
+            return Ok(Said::First);
+        };
+        if let Some(write) = self.write_all(writes)? {
+            let settled = match &item.if_refused {
+                Some(fallback) => self.write_all(fallback)?.is_none(),
+                None => false,
+            };
+            if settled {
+                self.record(scope, item, true);
+            }
+            return Ok(Said::Refused { write, settled });
+        }
+        self.unkeyed += u64::from(unkeyed);
+        self.record(scope, item, false);
+        Ok(Said::First)
+    }
+
+    pub(super) fn write_all(&mut self, writes: &[Write]) -> Result<Option<usize>, Kind> {
+        let refused = self.rows.write_all(writes)?;
+        self.writes_rows |= refused.is_none() && !writes.is_empty();
+        Ok(refused)
+    }
+
+    fn is_in_progress(&self, scope: usize, item: &Item) -> bool {
+        let named = [own(item), item.also.map(id)];
+        named.into_iter().flatten().any(|id| self.foreign.contains(&(scope, id)))
+    }
+
+    /// The verdict if the item's id, or its older form, was seen; a sliding one lives on then.
+    fn seen(&mut self, scope: usize, item: &Item) -> Option<Said> {
+        for id in [own(item), item.also.map(id)].into_iter().flatten() {
+            if let Some(Staged::Recorded(seen)) = self.ids.get(&(scope, id.clone())) {
+                return Some(Said::Duplicate(seen.sight()));
+            }
+            if let Some(seen) = self.model.live(scope, &id, self.now_ms) {
+                let said = Said::Duplicate(seen.sight());
+                self.prolong(scope, id, item, seen.clone());
+                return Some(said);
+            }
+        }
+        None
+    }
+
+    fn prolong(&mut self, scope: usize, id: Vec<u8>, item: &Item, mut seen: Seen) {
+        let Keep::Sliding(ms, cap_ms) = self.model.keeps[scope] else { return };
+        let later = self.now_ms + item.remember_ms.unwrap_or(ms);
+        let expiry_ms = later.min(seen.first_ms + cap_ms);
+        if !self.ids.contains_key(&(scope, id.clone())) && expiry_ms > seen.expiry_ms {
+            seen.expiry_ms = expiry_ms;
+            self.ids.insert((scope, id), Staged::Prolonged(seen));
+        }
+    }
+
+    fn record(&mut self, scope: usize, item: &Item, refused: bool) {
+        let Some(id) = own(item) else { return };
+        let ms = match self.model.keeps[scope] {
+            Keep::Fixed(ms) => item.remember_ms.unwrap_or(ms),
+            Keep::Sliding(ms, cap_ms) => item.remember_ms.unwrap_or(ms).min(cap_ms),
+            Keep::Forever => u64::MAX,
+        };
+        let kept = item.source.filter(|_| scope == WITH_SOURCES);
+        let seen = Seen {
+            first_ms: self.now_ms,
+            expiry_ms: self.now_ms.saturating_add(ms),
+            refused,
+            source: kept.map(source),
+        };
+        self.ids.insert((scope, id), Staged::Recorded(seen));
+    }
+
+    /// A closure's end for an item that was first: its verdict, and what it returned.
+    pub(super) fn closure(
+        &mut self,
+        scope: usize,
+        item: &Item,
+        closure: &Closure,
+    ) -> Result<(Said, String), Kind> {
+        let before = self.rows.clone();
+        let run = self.run(closure);
+        if closure.end == End::Fail {
+            return Err(CLOSURE);
+        }
+        let (refused, told) = run?;
+        let misused = |w: &Write| w.is_conditional() && w.table() == Table::Plain;
+        if closure.if_refused.iter().flatten().any(misused) {
+            return Err(INVALID);
+        }
+        if let Some(write) = refused {
+            self.rows = before;
+            let Some(fallback) = &closure.if_refused else {
+                return Ok((Said::Refused { write, settled: false }, told));
+            };
+            if self.write_all(fallback)?.is_some() {
+                return Err(INVALID);
+            }
+            self.record(scope, item, true);
+            return Ok((Said::Refused { write, settled: true }, told));
+        }
+        if closure.end == End::Decline {
+            self.rows = before;
+            return Ok((Said::Declined, told));
+        }
+        let unkeyed = own(item).is_none();
+        self.unkeyed += u64::from(unkeyed);
+        self.record(scope, item, false);
+        Ok((Said::First, told))
+    }
+
+    /// The first write that was refused, and what the closure read.
+    fn run(&mut self, closure: &Closure) -> Result<(Option<usize>, String), Kind> {
+        let (mut refused, mut failed, mut writes) = (None, None, 0);
+        let mut told = Vec::new();
+        for step in &closure.steps {
+            let write = match step {
+                Step::Get(table, row) => {
+                    told.push(maybe_bytes(self.rows.get(*table, *row)));
+                    continue;
+                }
+                Step::Increment(row) => Write::Put(Table::Guarded, *row, self.next_count(*row)),
+                Step::Write(write) => write.clone(),
+            };
+            if write.is_conditional() && write.table() == Table::Plain {
+                failed = Some(INVALID);
+            } else if refused.is_none() {
+                match self.rows.write(&write) {
+                    Ok(true) => {}
+                    Ok(false) => refused = Some(writes),
+                    Err(kind) => failed = Some(kind),
+                }
+            }
+            writes += 1;
+        }
+        failed.map_or(Ok((refused, told.join(","))), Err)
+    }
+
+    fn next_count(&self, row: u8) -> u8 {
+        incremented(self.rows.get(Table::Guarded, row))
+    }
+}
+
+/// What `Step::Increment` puts over a value: one more, up to 127, of a small counter.
+pub(crate) fn incremented(value: Option<&[u8]>) -> u8 {
+    let counter = value.and_then(|v| <[u8; 8]>::try_from(v).ok()).map_or(0, i64::from_le_bytes);
+    u8::try_from(counter.clamp(0, 126)).unwrap_or(0) + 1
+}
+
+/// The id an item is recorded under.
+pub(super) fn own(item: &Item) -> Option<Vec<u8>> {
+    match item.name {
+        Name::Id(n) => Some(id(n)),
+        _ => None,
+    }
+}
+
+/// Whether the item has no id and needs none; what is wrong with its id otherwise.
+pub(super) fn check(scope: usize, item: &Item) -> Result<bool, &'static str> {
+    match item.name {
+        Name::Missing if scope == UNKEYED => Ok(true),
+        Name::Missing => Err("missing"),
+        Name::Empty => Err("empty"),
+        Name::TooLong => Err("too long"),
+        Name::Id(n) if id(n).len() > ID_BYTES_MAX => Err("too long"),
+        Name::Id(_) => Ok(false),
+    }
+}

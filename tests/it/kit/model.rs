@@ -1,0 +1,437 @@
+//! The model: what a store must answer, said in plain maps and a clock that is a number.
+//!
+//! It knows no segment, generation or filter; that is the point. Sealing, merging, reopening and
+//! crashing change nothing here but what a process forgets: its holds and its counts.
+
+use std::collections::BTreeMap;
+
+use super::draft::{Draft, Staged, check, own};
+use super::op::{
+    Batch, Failure, Finish, IDS, Item, KEEPS, Keep, Name, Op, Point, SCOPES, SOURCES, Table, Write,
+    id,
+};
+use super::rows::Rows;
+use super::said::{
+    self, BUSY, INVALID, Kind, Said, Sight, Totals, UNDECIDED, UNKNOWN, entry, list, row,
+};
+
+/// What is known of an id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) first_ms: u64,
+    pub(crate) expiry_ms: u64,
+    pub(crate) refused: bool,
+    pub(crate) source: Option<String>,
+}
+
+impl Seen {
+    pub(crate) fn sight(&self) -> Sight {
+        let source = self.source.clone();
+        Sight { first_ms: self.first_ms, refused: self.refused, source }
+    }
+}
+
+/// A batch that holds its ids.
+#[derive(Clone, Debug)]
+struct Held {
+    now_ms: u64,
+    items: Vec<(usize, Item)>,
+    ids: Vec<(usize, Vec<u8>)>,
+    first: Vec<usize>,
+}
+
+/// The model's state.
+#[derive(Clone, Debug)]
+pub(crate) struct Model {
+    pub(crate) now_ms: u64,
+    pub(crate) keeps: [Keep; SCOPES.len()],
+    pub(crate) rows: Rows,
+    ids: BTreeMap<(usize, Vec<u8>), Seen>,
+    points: BTreeMap<usize, Point>,
+    held: Option<Held>,
+    totals: Totals,
+}
+
+impl Model {
+    pub(crate) fn new() -> Model {
+        Model {
+            now_ms: 0,
+            keeps: KEEPS,
+            rows: Rows::default(),
+            ids: BTreeMap::new(),
+            points: BTreeMap::new(),
+            held: None,
+            totals: Totals::default(),
+        }
+    }
+
+    /// The record of an id that is remembered at a time.
+    pub(crate) fn live(&self, scope: usize, id: &[u8], now_ms: u64) -> Option<&Seen> {
+        self.ids.get(&(scope, id.to_vec())).filter(|seen| now_ms < seen.expiry_ms)
+    }
+
+    /// Runs one step; what it must answer.
+    pub(crate) fn step(&mut self, op: &Op) -> String {
+        match op {
+            Op::Insert(scope, item) => self.batch_said(&Batch::of(*scope, [item])),
+            Op::InsertAll(scope, items) => self.batch_said(&Batch::of(*scope, items)),
+            Op::Batch(batch) => self.batch_said(batch),
+            Op::Hold(items) => self.hold(items),
+            Op::Finish(finish) => self.finish(finish),
+            Op::Once(scope, item, closure) => {
+                self.once(*scope, item, closure).unwrap_or_else(failed)
+            }
+            Op::Forget(scope, name) => self.forget(*scope, *name),
+            Op::Peek(scope, name) => match check(usize::MAX, &Item::plain(*name)) {
+                Ok(_) => self.peek(*scope, *name),
+                Err(_) => failed(INVALID),
+            },
+            Op::Scan(scope, last_ms) => self.scan(*scope, *last_ms),
+            Op::Check => self.check(),
+            Op::Rewind(source, to) => {
+                self.points.insert(*source, Point::Number(*to));
+                "done".to_string()
+            }
+            Op::Alter(scope, keep) => self.alter(*scope, *keep),
+            Op::DropScope(scope, keep) => {
+                self.held = None;
+                self.ids.retain(|(of, _), _| of != scope);
+                self.keeps[*scope] = *keep;
+                "true".to_string()
+            }
+            Op::DropTable(table) => {
+                self.held = None;
+                self.rows.0.retain(|(of, _), _| of != table);
+                "true".to_string()
+            }
+            Op::Advance(ms) => {
+                self.now_ms += ms;
+                String::new()
+            }
+            Op::Seal | Op::Compact => String::new(),
+            Op::Reopen | Op::Crash => {
+                self.open_anew();
+                String::new()
+            }
+            Op::Failing(failure, batch) => self.failing(*failure, batch),
+        }
+    }
+
+    fn open_anew(&mut self) {
+        self.held = None;
+        self.totals = Totals::default();
+    }
+
+    fn batch_said(&mut self, batch: &Batch) -> String {
+        match self.batch(batch) {
+            Ok(said) => list(&said),
+            Err(kind) if kind == UNDECIDED => {
+                self.totals.undecided += 1;
+                let foreign = self.foreign();
+                let preview = preview(&mut Draft::new(self, self.now_ms, &foreign), &batch.items);
+                format!("{}: {}", failed(kind), list(&preview))
+            }
+            Err(kind) => failed(kind),
+        }
+    }
+
+    fn batch(&mut self, batch: &Batch) -> Result<Vec<Said>, Kind> {
+        self.misused(batch)?;
+        let foreign = self.foreign();
+        let mut draft = Draft::new(self, self.now_ms, &foreign);
+        let whatever = !batch.always.is_empty() || !batch.points.is_empty();
+        if whatever && preview(&mut draft, &batch.items).contains(&Said::InProgress) {
+            return Err(UNDECIDED);
+        }
+        let draft = Draft::new(self, self.now_ms, &foreign);
+        let (said, effects) = settle(draft, &batch.items, &batch.always)?;
+        self.commit(effects, &batch.points)?;
+        said.iter().for_each(|s| self.totals.count(s));
+        Ok(said)
+    }
+
+    /// What the library calls misuse, and refuses whole.
+    fn misused(&self, batch: &Batch) -> Result<(), Kind> {
+        let wrong = |w: &Write| w.is_conditional() && w.table() == Table::Plain;
+        let of_items = batch.items.iter().any(|(scope, item)| {
+            let forever = self.keeps[*scope] == Keep::Forever && item.remember_ms.is_some();
+            let mut writes = item.writes.iter().chain(item.if_refused.iter().flatten());
+            forever || writes.any(wrong)
+        });
+        if of_items || batch.always.iter().any(Write::is_conditional) {
+            return Err(INVALID);
+        }
+        Ok(())
+    }
+
+    fn foreign(&self) -> Vec<(usize, Vec<u8>)> {
+        self.held.as_ref().map_or_else(Vec::new, |held| held.ids.clone())
+    }
+
+    /// Takes a commit over, unless one of its resume points goes back.
+    fn commit(&mut self, effects: Effects, points: &[(usize, Point)]) -> Result<(), Kind> {
+        let mut last = BTreeMap::new();
+        for (source, next) in points {
+            last.insert(*source, *next);
+        }
+        for (source, next) in &last {
+            let fine = match (self.points.get(source), next) {
+                (None, _) => true,
+                (Some(Point::Number(now)), Point::Number(next)) => now <= next,
+                (Some(Point::Bytes(now)), Point::Bytes(next)) => now <= next,
+                _ => false,
+            };
+            if !fine {
+                return Err(INVALID);
+            }
+        }
+        self.points.extend(last);
+        self.rows = effects.rows;
+        for (key, staged) in effects.ids {
+            let (Staged::Recorded(seen) | Staged::Prolonged(seen)) = staged;
+            self.ids.insert(key, seen);
+        }
+        self.totals.unkeyed += effects.unkeyed;
+        Ok(())
+    }
+
+    fn hold(&mut self, items: &[(usize, Item)]) -> String {
+        self.held = None;
+        let batch = Batch { items: bare(items), ..Batch::default() };
+        if let Err(kind) = self.misused(&batch) {
+            return failed(kind);
+        }
+        let said = preview(&mut Draft::new(self, self.now_ms, &[]), &batch.items);
+        let mut ids = Vec::new();
+        for (scope, item) in items.iter().filter(|(scope, item)| check(*scope, item) == Ok(false)) {
+            let named = [own(item), item.also.map(id)];
+            ids.extend(named.into_iter().flatten().map(|id| (*scope, id)));
+        }
+        let first = (0..said.len()).filter(|i| said[*i] == Said::First).collect();
+        self.held = Some(Held { now_ms: self.now_ms, items: batch.items, ids, first });
+        list(&said)
+    }
+
+    fn finish(&mut self, finish: &Finish) -> String {
+        let Some(mut held) = self.held.take() else { return "nothing held".to_string() };
+        if !finish.committed {
+            return "dropped".to_string();
+        }
+        give_out(&finish.writes, &held.first, |i, write| held.items[i].1.writes.push(write));
+        let batch = Batch {
+            items: held.items,
+            points: finish.points.clone(),
+            ..Batch::default()
+        };
+        let draft = Draft::new(self, held.now_ms, &[]);
+        let outcome = match self.misused(&batch) {
+            Ok(()) => settle(draft, &batch.items, &[]),
+            Err(kind) => Err(kind),
+        };
+        let outcome = outcome.and_then(|(said, effects)| {
+            self.commit(effects, &batch.points)?;
+            Ok(said)
+        });
+        match outcome {
+            Ok(said) => {
+                said.iter().for_each(|s| self.totals.count(s));
+                list(&said)
+            }
+            Err(kind) => failed(kind),
+        }
+    }
+
+    fn once(
+        &mut self,
+        scope: usize,
+        item: &Item,
+        closure: &super::op::Closure,
+    ) -> Result<String, Kind> {
+        self.misused(&Batch::of(scope, [item]))?;
+        let foreign = self.foreign();
+        let items = [(scope, item.clone())];
+        let said = preview(&mut Draft::new(self, self.now_ms, &foreign), &items);
+        if said != [Said::First] {
+            // No closure runs; the sight may still prolong the id.
+            let draft = Draft::new(self, self.now_ms, &foreign);
+            let (_, effects) = settle(draft, &items, &[])?;
+            self.commit(effects, &[])?;
+            self.totals.count(&said[0]);
+            return Ok(list(&said));
+        }
+        let mut draft = Draft::new(self, self.now_ms, &foreign);
+        let (said, told) = draft.closure(scope, item, closure)?;
+        let effects = Effects::of(draft);
+        let recorded = said == Said::First || matches!(said, Said::Refused { settled: true, .. });
+        self.commit(effects, if recorded { &closure.points } else { &[] })?;
+        self.totals.count(&said);
+        Ok(match said {
+            Said::First | Said::Declined => format!("{said}: {told}"),
+            _ => said.to_string(),
+        })
+    }
+
+    fn forget(&mut self, scope: usize, name: Name) -> String {
+        let item = Item::plain(name);
+        let Ok(Some(id)) = check(usize::MAX, &item).map(|_| own(&item)) else {
+            return failed(INVALID);
+        };
+        if self.foreign().contains(&(scope, id.clone())) {
+            return failed(BUSY);
+        }
+        let known = self.live(scope, &id, self.now_ms).is_some();
+        if known {
+            self.ids.remove(&(scope, id));
+            self.totals.forgotten += 1;
+        }
+        known.to_string()
+    }
+
+    fn peek(&self, scope: usize, name: Name) -> String {
+        let seen = own(&Item::plain(name)).and_then(|id| self.live(scope, &id, self.now_ms));
+        seen.map_or_else(|| "unknown".to_string(), |seen| seen.sight().to_string())
+    }
+
+    fn scan(&self, scope: usize, last_ms: Option<u64>) -> String {
+        let from_ms = last_ms.map_or(0, |ms| self.now_ms.saturating_sub(ms));
+        let all = self.ids.iter().filter(|((of, _), seen)| {
+            *of == scope && self.now_ms < seen.expiry_ms && seen.first_ms >= from_ms
+        });
+        let entries: Vec<String> = all.map(|((_, id), seen)| entry(id, &seen.sight())).collect();
+        list(&entries)
+    }
+
+    fn alter(&mut self, scope: usize, keep: Keep) -> String {
+        let same_form = std::mem::discriminant(&self.keeps[scope]) == std::mem::discriminant(&keep);
+        if !same_form {
+            return failed(INVALID);
+        }
+        self.keeps[scope] = keep;
+        "done".to_string()
+    }
+
+    /// Everything that can be seen.
+    pub(crate) fn check(&self) -> String {
+        let rows: Vec<String> =
+            self.rows.0.iter().map(|((table, key), v)| row(table.name(), key, v)).collect();
+        let totals = self.totals;
+        format!("{}\n  rows {}\n  {totals:?}", self.ids_and_points(), list(&rows))
+    }
+
+    fn ids_and_points(&self) -> String {
+        let scopes = (0..SCOPES.len()).map(|s| format!("\n  {} {}", SCOPES[s], self.scan(s, None)));
+        let points = (0..SOURCES.len()).map(|s| said::point(self.points.get(&s).copied()));
+        let points: Vec<String> = points.collect();
+        let peeks = (0..SCOPES.len()).map(|scope| {
+            let known = (0..IDS).filter(|n| self.live(scope, &id(*n), self.now_ms).is_some());
+            known.count().to_string()
+        });
+        let peeks: Vec<String> = peeks.collect();
+        let scopes: String = scopes.collect();
+        format!("{scopes}\n  points {}\n  peeked {}", list(&points), list(&peeks))
+    }
+
+    /// A commit that fails, then a crash: it is there whole or not at all.
+    fn failing(&mut self, failure: Failure, batch: &Batch) -> String {
+        self.held = None;
+        let before = self.clone();
+        let outcome = self.batch(batch);
+        let writes = outcome.is_ok() && before.writes(batch);
+        let told = match outcome {
+            Err(kind) => failed(kind),
+            Ok(said) if !writes => list(&said),
+            Ok(said) => match failure {
+                // It is committed a second time, and then it succeeds.
+                Failure::NotRecorded => format!("{}, then {}", failed(BUSY), list(&said)),
+                Failure::Written => failed(UNKNOWN),
+                Failure::Lost => {
+                    *self = before;
+                    failed(UNKNOWN)
+                }
+            },
+        };
+        self.open_anew();
+        told
+    }
+
+    /// Whether a batch that succeeds writes anything at all.
+    fn writes(&self, batch: &Batch) -> bool {
+        let draft = Draft::new(self, self.now_ms, &[]);
+        let settled = settle(draft, &batch.items, &batch.always);
+        settled.is_ok_and(|(_, e)| e.writes_rows || !e.ids.is_empty() || !batch.points.is_empty())
+    }
+}
+
+/// What a commit leaves.
+struct Effects {
+    rows: Rows,
+    ids: BTreeMap<(usize, Vec<u8>), Staged>,
+    unkeyed: u64,
+    writes_rows: bool,
+}
+
+impl Effects {
+    fn of(draft: Draft<'_>) -> Effects {
+        Effects {
+            rows: draft.rows,
+            ids: draft.ids,
+            unkeyed: draft.unkeyed,
+            writes_rows: draft.writes_rows,
+        }
+    }
+}
+
+fn settle(
+    mut draft: Draft<'_>,
+    items: &[(usize, Item)],
+    always: &[Write],
+) -> Result<(Vec<Said>, Effects), Kind> {
+    let said = items.iter().map(|(scope, item)| draft.item(*scope, item, Some(&item.writes)));
+    let said = said.collect::<Result<Vec<Said>, Kind>>()?;
+    draft.write_all(always)?;
+    Ok((said, Effects::of(draft)))
+}
+
+/// The verdicts as far as they are known before any write.
+fn preview(draft: &mut Draft<'_>, items: &[(usize, Item)]) -> Vec<Said> {
+    items.iter().map(|(scope, item)| draft.item(*scope, item, None).unwrap_or(Said::First)).collect()
+}
+
+fn failed(kind: Kind) -> String {
+    format!("error: {kind}")
+}
+
+/// Items without writes, as a batch that holds takes them.
+pub(crate) fn bare(items: &[(usize, Item)]) -> Vec<(usize, Item)> {
+    let without = |item: &Item| Item { writes: Vec::new(), if_refused: None, ..item.clone() };
+    items.iter().map(|(scope, item)| (*scope, without(item))).collect()
+}
+
+/// Gives writes out in turn to the items that were first.
+pub(crate) fn give_out(writes: &[Write], first: &[usize], mut give: impl FnMut(usize, Write)) {
+    if first.is_empty() {
+        return;
+    }
+    for (i, write) in writes.iter().enumerate() {
+        give(first[i % first.len()], write.clone());
+    }
+}
+
+impl Batch {
+    pub(crate) fn of<'a>(scope: usize, items: impl IntoIterator<Item = &'a Item>) -> Batch {
+        let bare = |item: &Item| (scope, item.clone());
+        Batch { items: items.into_iter().map(bare).collect(), ..Batch::default() }
+    }
+}
+
+impl Default for Batch {
+    fn default() -> Batch {
+        Batch {
+            items: Vec::new(),
+            always: Vec::new(),
+            points: Vec::new(),
+            level: None,
+            submitted: false,
+        }
+    }
+}

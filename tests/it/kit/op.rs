@@ -1,0 +1,262 @@
+//! The language of the store's tests: what a program may do, as plain values.
+//!
+//! Everything is small on purpose: six scopes, two tables, eight keys, a few sources and ids, so
+//! that programs meet their own past all the time. A value stands for what the store is given;
+//! the functions here say what, and model and store use the same ones.
+
+/// One step of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Op {
+    /// `Scope::insert`.
+    Insert(usize, Item),
+    /// `Scope::insert_all`.
+    InsertAll(usize, Vec<Item>),
+    /// A batch with its writes, committed at once.
+    Batch(Batch),
+    /// A batch whose ids are decided and held; one that was held before is dropped.
+    Hold(Vec<(usize, Item)>),
+    /// The end of the held batch: what it writes for those that were first, or its drop.
+    Finish(Finish),
+    /// `Scope::once`.
+    Once(usize, Item, Closure),
+    /// `Scope::forget`.
+    Forget(usize, Name),
+    /// `Scope::peek`.
+    Peek(usize, Name),
+    /// `Scope::scan`, of the ids first seen within the last so many milliseconds.
+    Scan(usize, Option<u64>),
+    /// Everything there is to see: ids, rows, resume points, counts of verdicts.
+    Check,
+    /// `Store::rewind`.
+    Rewind(usize, u64),
+    /// `Store::alter_scope`.
+    Alter(usize, Keep),
+    /// `Store::drop_scope`, and a new scope of that name.
+    DropScope(usize, Keep),
+    /// `Store::drop_table`, and a new table of that name and kind.
+    DropTable(Table),
+    /// Time passes, in milliseconds.
+    Advance(u64),
+    /// `Store::seal`.
+    Seal,
+    /// `Store::compact`.
+    Compact,
+    /// A clean close, and an open.
+    Reopen,
+    /// A kill, and an open. Whatever was buffered is written before, so that the outcome is one.
+    Crash,
+    /// A commit that fails, and then a crash.
+    Failing(Failure, Batch),
+}
+
+/// How long a scope remembers, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keep {
+    Fixed(u64),
+    Sliding(u64, u64),
+    Forever,
+}
+
+/// What an item's id is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Name {
+    /// One of the pool.
+    Id(u8),
+    Missing,
+    Empty,
+    TooLong,
+}
+
+/// An item, with what its message says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Item {
+    pub(crate) name: Name,
+    pub(crate) remember_ms: Option<u64>,
+    pub(crate) also: Option<u8>,
+    pub(crate) source: Option<u8>,
+    pub(crate) writes: Vec<Write>,
+    pub(crate) if_refused: Option<Vec<Write>>,
+    pub(crate) declined: bool,
+}
+
+/// A batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Batch {
+    pub(crate) items: Vec<(usize, Item)>,
+    pub(crate) always: Vec<Write>,
+    pub(crate) points: Vec<(usize, Point)>,
+    pub(crate) level: Option<Level>,
+    /// Through `Batch::submit` rather than `Batch::commit`.
+    pub(crate) submitted: bool,
+}
+
+/// How a held batch ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Finish {
+    /// Without it the batch is dropped.
+    pub(crate) committed: bool,
+    /// Given out in turn to the items that were first.
+    pub(crate) writes: Vec<Write>,
+    pub(crate) points: Vec<(usize, Point)>,
+}
+
+/// What a closure does, and how it ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Closure {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) if_refused: Option<Vec<Write>>,
+    pub(crate) points: Vec<(usize, Point)>,
+    pub(crate) end: End,
+}
+
+/// One step of a closure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Get(Table, u8),
+    /// Reads a counter and puts what it was plus one.
+    Increment(u8),
+    Write(Write),
+}
+
+/// How a closure ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Ok,
+    Decline,
+    Fail,
+}
+
+/// Which table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Table {
+    Plain,
+    Guarded,
+}
+
+/// One write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Write {
+    Put(Table, u8, u8),
+    Delete(Table, u8),
+    Add(Table, u8, i64, Option<i64>, Option<i64>),
+    Transition(Table, u8, u8, u8),
+    CompareAndSet(Table, u8, Option<u8>, u8),
+    CompareVersion(Table, u8, Option<u64>, u8),
+}
+
+/// A resume point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Point {
+    Number(u64),
+    Bytes(u8),
+}
+
+/// A commit's level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    Buffered,
+    Written,
+    Synced,
+}
+
+/// How a commit fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    NotRecorded,
+    Lost,
+    Written,
+}
+
+/// The scopes' names.
+pub(crate) const SCOPES: [&str; 6] =
+    ["blink", "minute", "hour", "sliding", "forever", "long-sliding"];
+/// How long each remembers at first.
+pub(crate) const KEEPS: [Keep; 6] = [
+    Keep::Fixed(50),
+    Keep::Fixed(3_000),
+    Keep::Fixed(3_600_000),
+    Keep::Sliding(100, 350),
+    Keep::Forever,
+    Keep::Sliding(3_000, 10_000),
+];
+/// The scope that keeps sources.
+pub(crate) const WITH_SOURCES: usize = 1;
+/// The scope that processes messages without an id.
+pub(crate) const UNKEYED: usize = 2;
+/// The longest id.
+pub(crate) const ID_BYTES_MAX: usize = 48;
+/// How many ids there are.
+pub(crate) const IDS: u8 = 200;
+/// How many keys a table has.
+pub(crate) const KEYS: u8 = 9;
+/// The sources of resume points.
+pub(crate) const SOURCES: [&str; 3] = ["orders/0", "orders/1", "clicks/0"];
+
+/// The bytes of an id: of several lengths, some like their neighbours.
+pub(crate) fn id(n: u8) -> Vec<u8> {
+    let mut bytes = format!("id-{n:03}").into_bytes();
+    match n % 4 {
+        0 => bytes.drain(..3).for_each(drop),
+        1 => {}
+        2 => bytes.resize(16, b'.'),
+        _ => bytes.resize(16 + usize::from(n) % 32, b'.'),
+    }
+    bytes
+}
+
+/// A row's key.
+pub(crate) fn key(n: u8) -> String {
+    format!("row-{}", n % KEYS)
+}
+
+/// A row's value: a counter, or two bytes that are none.
+pub(crate) fn value(v: u8) -> Vec<u8> {
+    if v < 128 { i64::from(v).to_le_bytes().to_vec() } else { vec![b'v', v] }
+}
+
+/// Where a message comes from.
+pub(crate) fn source(n: u8) -> String {
+    format!("source-{}", n % 5)
+}
+
+impl Item {
+    /// An item that says nothing but its id.
+    pub(crate) fn plain(name: Name) -> Item {
+        Item {
+            name,
+            remember_ms: None,
+            also: None,
+            source: None,
+            writes: Vec::new(),
+            if_refused: None,
+            declined: false,
+        }
+    }
+}
+
+impl Table {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Table::Plain => "rows",
+            Table::Guarded => "stock",
+        }
+    }
+}
+
+impl Write {
+    /// Whether only a guarded table takes it.
+    pub(crate) fn is_conditional(&self) -> bool {
+        !matches!(self, Write::Put(..) | Write::Delete(..))
+    }
+
+    pub(crate) fn table(&self) -> Table {
+        match *self {
+            Write::Put(table, ..)
+            | Write::Delete(table, ..)
+            | Write::Add(table, ..)
+            | Write::Transition(table, ..)
+            | Write::CompareAndSet(table, ..)
+            | Write::CompareVersion(table, ..) => table,
+        }
+    }
+}

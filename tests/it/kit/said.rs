@@ -1,0 +1,160 @@
+//! What a step answers, as text: the one form in which model and store are compared.
+//!
+//! Times are told as milliseconds since the program began, so that histories of different runs
+//! compare. Errors are told by their kind: messages may change.
+
+use std::fmt;
+
+use firstseen::{BadId, Error, Recorded, Sighting, Verdict};
+
+use super::op::Point;
+
+/// What is known of an id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sight {
+    /// When it was first seen.
+    pub(crate) first_ms: u64,
+    pub(crate) refused: bool,
+    pub(crate) source: Option<String>,
+}
+
+/// A verdict.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    First,
+    Duplicate(Sight),
+    InProgress,
+    Refused { write: usize, settled: bool },
+    Bad(&'static str),
+    Declined,
+}
+
+/// A call that failed: the error's kind.
+pub(crate) type Kind = &'static str;
+
+pub(crate) const INVALID: Kind = "Invalid";
+pub(crate) const BUSY: Kind = "Busy";
+pub(crate) const UNDECIDED: Kind = "Undecided";
+pub(crate) const UNKNOWN: Kind = "Degraded, outcome unknown";
+/// The closure's own error.
+pub(crate) const CLOSURE: Kind = "the closure's own";
+
+/// How often each verdict was given since the store was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub(crate) first: u64,
+    pub(crate) duplicates: u64,
+    pub(crate) in_progress: u64,
+    pub(crate) refused: u64,
+    pub(crate) bad_ids: u64,
+    pub(crate) declined: u64,
+    pub(crate) unkeyed: u64,
+    pub(crate) forgotten: u64,
+    pub(crate) undecided: u64,
+}
+
+impl Totals {
+    pub(crate) fn count(&mut self, said: &Said) {
+        let counter = match said {
+            Said::First => &mut self.first,
+            Said::Duplicate(_) => &mut self.duplicates,
+            Said::InProgress => &mut self.in_progress,
+            Said::Refused { .. } => &mut self.refused,
+            Said::Bad(_) => &mut self.bad_ids,
+            Said::Declined => &mut self.declined,
+        };
+        *counter += 1;
+    }
+}
+
+impl Sight {
+    pub(crate) fn of(sighting: &Sighting, start: std::time::SystemTime) -> Sight {
+        let since = sighting.first_seen_at().duration_since(start);
+        let first_ms = since.map_or(u64::MAX, |d| d.as_millis() as u64);
+        let source = sighting.source().map(str::to_string);
+        Sight { first_ms, refused: sighting.was_refused(), source }
+    }
+}
+
+impl Said {
+    pub(crate) fn of<T>(verdict: &Verdict<T>, start: std::time::SystemTime) -> Said {
+        match verdict {
+            Verdict::First(_) => Said::First,
+            Verdict::Duplicate(seen) => Said::Duplicate(Sight::of(seen, start)),
+            Verdict::InProgress(_) => Said::InProgress,
+            Verdict::Refused(refusal) => {
+                Said::Refused { write: refusal.write(), settled: refusal.is_settled() }
+            }
+            Verdict::BadId(BadId::Missing) => Said::Bad("missing"),
+            Verdict::BadId(BadId::Empty) => Said::Bad("empty"),
+            Verdict::BadId(BadId::TooLong { .. }) => Said::Bad("too long"),
+            Verdict::Declined(_) => Said::Declined,
+            _ => panic!("a verdict that the model does not know"),
+        }
+    }
+}
+
+/// The kind of an error, told apart where the outcome is unknown.
+pub(crate) fn kind(error: &Error) -> String {
+    let unknown = error.recorded() == Recorded::Unknown;
+    format!("{:?}{}", error.kind(), if unknown { ", outcome unknown" } else { "" })
+}
+
+impl fmt::Display for Sight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "since {}", self.first_ms)?;
+        if self.refused {
+            f.write_str(" (refused)")?;
+        }
+        self.source.as_ref().map_or(Ok(()), |source| write!(f, " from {source}"))
+    }
+}
+
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Said::First => f.write_str("first"),
+            Said::Duplicate(sight) => write!(f, "duplicate {sight}"),
+            Said::InProgress => f.write_str("in progress"),
+            Said::Refused { write, settled: true } => write!(f, "refused by {write}, settled"),
+            Said::Refused { write, .. } => write!(f, "refused by {write}"),
+            Said::Bad(why) => write!(f, "bad id: {why}"),
+            Said::Declined => f.write_str("declined"),
+        }
+    }
+}
+
+pub(crate) fn list<T: fmt::Display>(all: &[T]) -> String {
+    let texts: Vec<String> = all.iter().map(T::to_string).collect();
+    format!("[{}]", texts.join("; "))
+}
+
+/// Readable bytes.
+pub(crate) fn bytes(bytes: &[u8]) -> String {
+    match <[u8; 8]>::try_from(bytes) {
+        Ok(counter) => format!("#{}", i64::from_le_bytes(counter)),
+        Err(_) => bytes.escape_ascii().to_string(),
+    }
+}
+
+pub(crate) fn maybe_bytes(value: Option<&[u8]>) -> String {
+    value.map_or_else(|| "none".to_string(), bytes)
+}
+
+pub(crate) fn point(point: Option<Point>) -> String {
+    match point {
+        None => "none".to_string(),
+        Some(Point::Number(n)) => format!("at {n}"),
+        Some(Point::Bytes(b)) => format!("at bytes {b}"),
+    }
+}
+
+/// One entry of a scan.
+pub(crate) fn entry(id: &[u8], sight: &Sight) -> String {
+    format!("{} {sight}", id.escape_ascii())
+}
+
+/// One row.
+pub(crate) fn row(table: &str, key: &str, value: &[u8]) -> String {
+    format!("{table} {key}={}", bytes(value))
+}
