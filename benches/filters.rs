@@ -11,7 +11,7 @@ use support::{Bed, sized};
 
 fn filters(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("filters");
-    for bits in [0, 8, 10, 16] {
+    for bits in [0, 10, 16] {
         let dir = tempfile::tempdir().expect("a directory");
         let options = Options::new().background(false).filter_bits_per_id(bits);
         let mut bed = Bed::new(dir.path(), sized(200_000), options);

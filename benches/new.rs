@@ -16,26 +16,27 @@ const PER_SLICE: u64 = 4_000_000;
 
 fn new(criterion: &mut Criterion) {
     for durability in [Durability::Written, Durability::Buffered] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let options = Options::new().durability(durability);
+        let mut bed = Bed::new(dir.path(), sized(200_000), options);
+        let scope = bed.scope.clone();
+
         let mut group = criterion.benchmark_group(format!("new/{durability:?}"));
         for batch in [1, 100, 1000] {
-            let dir = tempfile::tempdir().expect("a directory");
-            let options = Options::new().durability(durability);
-            let mut bed = Bed::new(dir.path(), sized(200_000), options);
-            let scope = bed.scope.clone();
-            let fresh = || {
-                bed.clock.advance(Duration::from_millis(SLICE_MS * batch / PER_SLICE));
-                bed.fresh(batch)
-            };
-            let insert = |ids: Vec<support::RawId>| {
-                let verdicts = scope.insert_all(&ids).expect("ids are recorded");
-                assert!(verdicts.iter().all(|v| v.is_first()));
-                (ids, verdicts)
-            };
             group.throughput(Throughput::Elements(batch));
-            let name = BenchmarkId::from_parameter(batch);
-            let (mut fresh, insert) = (fresh, insert);
-            group.bench_function(name, |b| {
-                b.iter_batched(&mut fresh, insert, BatchSize::SmallInput);
+            group.bench_function(BenchmarkId::from_parameter(batch), |b| {
+                b.iter_batched(
+                    || {
+                        bed.clock.advance(Duration::from_millis(SLICE_MS * batch / PER_SLICE));
+                        bed.fresh(batch)
+                    },
+                    |ids| {
+                        let verdicts = scope.insert_all(&ids).expect("ids are recorded");
+                        assert!(verdicts.iter().all(|v| v.is_first()));
+                        (ids, verdicts)
+                    },
+                    BatchSize::SmallInput,
+                );
             });
         }
     }

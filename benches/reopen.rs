@@ -2,10 +2,10 @@
 //! and with rows that are not flushed?
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
-use firstseen::{Options, Store};
+use firstseen::Options;
 
 mod support;
-use support::{Bed, open, sized};
+use support::{Bed, ids, open, sized};
 
 /// Ids recorded together with a row each.
 fn fill_with_rows(bed: &mut Bed, ids: u64) {
@@ -23,32 +23,35 @@ fn fill_with_rows(bed: &mut Bed, ids: u64) {
 fn reopen(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("reopen");
     for (name, fill) in [("ids", Bed::fill as fn(&mut Bed, u64)), ("with_rows", fill_with_rows)] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let options = || Options::new().background(false);
+        let mut bed = Bed::new(dir.path(), sized(100_000), options());
+        let sealed = bed.next;
         for unsealed in [sized(100_000), sized(400_000)] {
-            let dir = tempfile::tempdir().expect("a directory");
-            let options = || Options::new().background(false);
-            let mut bed = Bed::new(dir.path(), sized(100_000), options());
-            let sealed = bed.next;
-            fill(&mut bed, unsealed);
-            let (clock, numbers) = (bed.clock.clone(), [0, sealed, bed.next]);
-            drop(bed);
+            let more = sealed + unsealed - bed.next;
+            fill(&mut bed, more);
+            let Bed { store, scope, clock, next } = bed;
+            drop((store, scope));
 
-            let first_verdicts = |ids: Vec<_>| -> Store {
-                let (store, scope) = open(dir.path(), &clock, options());
-                for id in &ids {
-                    let seen = scope.peek(id).expect("it answers");
-                    assert_eq!(seen.is_some(), *id != ids[2]);
-                }
-                store
-            };
             group.throughput(Throughput::Elements(unsealed));
             group.bench_function(BenchmarkId::new(name, unsealed), |b| {
                 b.iter_batched(
-                    || support::ids(numbers),
-                    first_verdicts,
+                    || ids([0, next - 1, next]),
+                    |asked| {
+                        let (store, scope) = open(dir.path(), &clock, options());
+                        let seen = asked.iter().map(|id| scope.peek(id).expect("it answers"));
+                        let seen: Vec<bool> = seen.map(|s| s.is_some()).collect();
+                        assert_eq!(seen, [true, true, false], "sealed, unsealed, new");
+                        store
+                    },
                     BatchSize::PerIteration,
                 );
             });
+            let (store, scope) = open(dir.path(), &clock, options());
+            bed = Bed { store, scope, clock, next };
         }
+        let stats = bed.store.stats().expect("the store is open");
+        assert_eq!(stats.unsealed_ids, bed.next - sealed);
     }
 }
 

@@ -97,3 +97,8 @@ pub use stores::Stores;
 pub use table::{Table, TableScan, Value};
 pub use tx::Tx;
 pub use verdict::{Action, BadId, InProgress, Refusal, Sighting, Verdict, Verdicts};
+
+/// Runs the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeDoctests;

@@ -144,10 +144,13 @@ impl Index {
         Ok(())
     }
 
-    /// The last act: mark and floor.
+    /// The last act: mark, floor, and a flush, so that the next open replays only what is not
+    /// sealed and the log's files can go.
     pub(crate) fn close(&self) -> Result<()> {
+        let _m = self.maintenance.lock();
         self.persist_mark()?;
-        self.renew_floor()
+        self.renew_floor()?;
+        self.engine.flush_rows_and_tables()
     }
 
     pub(crate) fn floor_n(&self) -> u64 {

@@ -274,7 +274,7 @@ impl Replay {
             replay.next_segment = number + 1;
             if replay.frozen.is_empty() {
                 // What came before it is sealed, and at most the marker.
-                replay.last_n = marker.min(first - 1);
+                replay.last_n = marker.min(first.saturating_sub(1));
             }
             replay.expect(&commits);
             let segment = freeze(*number, family, &commits, ids, pool)?;

@@ -129,7 +129,7 @@ fn bare_item(u: Input<'_, '_>) -> Result<Item> {
         name: name(u)?,
         remember_ms: maybe(u, 9, |u| Ok(*u.choose(&RETENTIONS)?))?,
         also: maybe(u, 9, |u| u.int_in_range(0..=29))?,
-        source: maybe(u, 3, u8::arbitrary)?,
+        source: maybe(u, 3, |u| u.arbitrary())?,
         ..Item::plain(Name::Missing)
     })
 }

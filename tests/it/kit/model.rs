@@ -126,7 +126,8 @@ impl Model {
         match self.batch(batch) {
             Ok(said) => list(&said),
             Err(kind) if kind == UNDECIDED => {
-                self.totals.undecided += 1;
+                // Unless it is given away, it is committed again, and fails again.
+                self.totals.undecided += if batch.submitted { 1 } else { 2 };
                 let foreign = self.foreign();
                 let preview = preview(&mut Draft::new(self, self.now_ms, &foreign), &batch.items);
                 format!("{}: {}", failed(kind), list(&preview))
