@@ -175,6 +175,7 @@ impl Core {
     /// Ends background work and submissions; makes everything durable.
     pub(crate) fn close(&self, mode: CloseMode) -> Result<()> {
         self.closing.set();
+        self.index().begin_close();
         self.registration.lock().take();
         self.lane.close();
         match mode {

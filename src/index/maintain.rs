@@ -74,7 +74,9 @@ impl Index {
             return Err(Error::new(ErrorKind::Degraded, why));
         }
         let result = self.steps(m);
-        if let Err(error) = &result {
+        if let Err(error) = &result
+            && !self.is_closing()
+        {
             log::error!("background work stopped: {error}");
             *self.stopped.lock() = Some(error.to_string());
             self.room_may_have_changed();

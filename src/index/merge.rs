@@ -15,7 +15,7 @@
 use std::sync::Arc;
 
 use crate::engine::failpoint;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 use super::Index;
 use super::maintain::Maintenance;
@@ -128,6 +128,9 @@ impl Index {
         while let Some(record) = stream.next()? {
             streamed = streamed.wrapping_add(1);
             if streamed.is_multiple_of(RECORDS_PER_LOOK) {
+                if self.is_closing() {
+                    return Err(Error::closed());
+                }
                 self.seal_waiting(m)?;
             }
             let scope = record.meta.stamp.scope;

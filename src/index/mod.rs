@@ -129,6 +129,8 @@ pub(crate) struct Index {
     dropped_scopes: Mutex<Vec<u16>>,
     /// Free space ran out: writes are refused.
     full: AtomicBool,
+    /// The store is being closed: long work gives up.
+    closing: AtomicBool,
     /// RocksDB has stopped writes: callers wait before they hold anything.
     write_stopped: AtomicBool,
     #[cfg(feature = "testing")]
@@ -180,6 +182,15 @@ impl Index {
 
     pub(crate) fn is_full(&self) -> bool {
         self.full.load(Ordering::Acquire)
+    }
+
+    /// Has long background work give up; what it began is done again after the next open.
+    pub(crate) fn begin_close(&self) {
+        self.closing.store(true, Ordering::Release);
+    }
+
+    fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
     }
 
     /// Looks whether RocksDB has stopped writes; wakes who waited when it goes on.

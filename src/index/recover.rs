@@ -179,6 +179,7 @@ fn assemble(
         stopped: Mutex::new(None),
         dropped_scopes: Mutex::default(),
         full: AtomicBool::new(false),
+        closing: AtomicBool::new(false),
         write_stopped: AtomicBool::new(false),
         #[cfg(feature = "testing")]
         fail_next: Mutex::new(None),
