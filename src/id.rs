@@ -27,6 +27,11 @@ impl<'a> Id<'a> {
         Id { bytes: Some(bytes.as_ref()), source: None, remember: None, also: None }
     }
 
+    /// Whether there is no more to it than its bytes.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.source.is_none() && self.remember.is_none() && self.also.is_none()
+    }
+
     /// Where the message came from. Kept if the scope keeps sources
     /// ([`Policy::sources`](crate::Policy::sources)), at most 255 bytes of it.
     #[must_use]

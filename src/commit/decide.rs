@@ -177,16 +177,15 @@ impl Committer {
     /// # Errors
     /// Nothing is held or recorded after an error.
     pub(super) fn decide(self: &Arc<Self>, draft: &mut Draft) -> Result<Decision> {
-        if let Some(error) = draft.error.take() {
-            return Err(error);
-        }
+        draft.check_use()?;
         self.index.poison.check()?;
         draft.check_handles()?;
         let classes = self.classes_of(draft)?;
+        let (ids, words) = need(draft);
+        let room = self.index.reserve(ids, words, clock::deadline(self.wait_max))?;
+        // How long to wait for ids is the policies' affair; for room it is not.
         let wait = draft.scopes.iter().map(|s| s.policy.wait.unwrap_or(self.wait_max));
         let by = clock::deadline(wait.max().unwrap_or(self.wait_max));
-        let (ids, words) = need(draft);
-        let room = self.index.reserve(ids, words, by)?;
         let mut decision = self.hold(draft, room, by)?;
         decision.classes = classes;
         self.look_up(draft, &mut decision)?;

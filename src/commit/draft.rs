@@ -27,7 +27,7 @@ pub(crate) struct ScopeUse {
 }
 
 /// One `once` of a batch.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Item {
     /// Position in `Draft::scopes`.
     pub(crate) scope: u32,
@@ -40,6 +40,13 @@ pub(crate) struct Item {
     pub(crate) is_unkeyed: bool,
     pub(crate) is_declined: bool,
     pub(crate) has_fallback: bool,
+}
+
+impl Item {
+    /// Whether its record needs no more than the id.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.source.is_none() && self.remember_ms.is_none()
+    }
 }
 
 /// When a write is made.
@@ -166,6 +173,21 @@ impl Draft {
             let text = format!("the batch has more than {} items", caps.items);
             self.fail(Error::new(ErrorKind::Full, text));
         }
+        if let Some(bytes) = id.bytes
+            && id.is_plain()
+            && !bytes.is_empty()
+            && bytes.len() <= scope.policy.id_bytes_max
+        {
+            // Nearly every item: only an id, and a good one.
+            let scope = self.scope_at(scope);
+            let id = self.push(bytes, caps);
+            self.items.push(Item { scope, id, ..Item::default() });
+            return (self.items.len() - 1) as u32;
+        }
+        self.add_odd_item(scope, id, caps)
+    }
+
+    fn add_odd_item(&mut self, scope: &ScopeUse, id: &Id<'_>, caps: DraftCaps) -> u32 {
         let bad = check_id(id, &scope.policy);
         let is_unkeyed = bad == Some(BadId::Missing)
             && scope.policy.on_missing_id == OnMissingId::Process;
@@ -205,6 +227,9 @@ impl Draft {
             Arc::ptr_eq(&s.state, &scope.state) && Arc::ptr_eq(&s.policy, &scope.policy)
         };
         // Mostly it is the last one's.
+        if self.scopes.last().is_some_and(same) {
+            return (self.scopes.len() - 1) as u32;
+        }
         if let Some(at) = self.scopes.iter().rposition(same) {
             return at as u32;
         }
@@ -351,6 +376,12 @@ impl Draft {
     /// Whether something is written whatever the verdicts.
     pub(crate) fn is_unconditional(&self) -> bool {
         !self.points.is_empty() || self.is_unconditional
+    }
+
+    /// Misuse fails each commit of the batch, not only the first: a second try must not record
+    /// ids without the writes that were refused.
+    pub(crate) fn check_use(&self) -> Result<()> {
+        self.error.as_ref().map_or(Ok(()), |error| Err(error.copy()))
     }
 
     /// A dropped scope or table can't be used any more.

@@ -129,7 +129,7 @@ impl Committer {
         draft.order_writes();
         let decision = match held {
             Some(decision) => {
-                draft.error.take().map_or(Ok(()), Err)?;
+                draft.check_use()?;
                 draft.check_handles()?;
                 decision
             }

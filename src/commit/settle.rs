@@ -18,12 +18,13 @@ use super::evaluate::Overlay;
 
 /// A scope's rules as one commit sees them.
 struct Rules {
-    number: u16,
     versions: Arc<[Retention]>,
     sources: bool,
-    /// Where a plain record of now goes.
+    /// Where a plain record of now goes, and what it says.
     placement: Slice,
-    expiry_ms: u64,
+    meta: Meta,
+    /// Whether an expiry tells the first sight, so that a record needs no more.
+    is_plain: bool,
 }
 
 impl Rules {
@@ -31,10 +32,6 @@ impl Rules {
         self.versions.last().copied().unwrap_or(Retention::Forever)
     }
 
-    fn stamp(&self) -> Stamp {
-        let version = u8::try_from(self.versions.len() - 1).unwrap_or(u8::MAX);
-        Stamp { scope: self.number, version }
-    }
 }
 
 /// What has become of an id within the batch.
@@ -85,9 +82,12 @@ impl Committer {
                     (class.slice(expiry_ms), expiry_ms)
                 }
             };
-            let number = scope.state.number;
+            let version = u8::try_from(versions.len() - 1).unwrap_or(u8::MAX);
+            let stamp = Stamp { scope: scope.state.number, version };
+            let meta = Meta { stamp, state: State::Seen, over: false, expiry_ms };
+            let is_plain = versions.last().is_some_and(Retention::is_fixed);
             let sources = scope.policy.sources;
-            Ok(Rules { number, versions, sources, placement, expiry_ms })
+            Ok(Rules { versions, sources, placement, meta, is_plain })
         });
         rules.collect()
     }
@@ -270,7 +270,7 @@ impl Settling<'_> {
             return;
         }
         extras.first_seen_ms = Some(first_ms);
-        let stamp = rules.stamp();
+        let stamp = rules.meta.stamp;
         // The class is one of the scope's; a longer one is always a right place.
         let own = rules.placement.max(hit.placement);
         let meta = Meta { stamp, state: State::Seen, over: true, expiry_ms };
@@ -335,8 +335,20 @@ impl Settling<'_> {
     fn record(&mut self, i: u32, item: &Item, entry: usize, refused: bool) {
         self.fates[entry] = if refused { Fate::Refused } else { Fate::Recorded };
         let rules = &self.rules[item.scope as usize];
+        let hit = self.decision.hit(entry);
+        if rules.is_plain && item.is_plain() && !refused && hit.is_none() {
+            // Nearly every record: of a fixed retention, with nothing before it.
+            let (hash, id) = (self.decision.hash(entry), self.draft.get(&item.id));
+            self.log.add(hash, &rules.meta, rules.placement, id, None);
+            return;
+        }
+        self.record_odd(i, item, entry, refused);
+    }
+
+    fn record_odd(&mut self, i: u32, item: &Item, entry: usize, refused: bool) {
+        let rules = &self.rules[item.scope as usize];
         let now_ms = self.decision.now_ms;
-        let (mut placement, mut expiry_ms) = (rules.placement, rules.expiry_ms);
+        let (mut placement, mut expiry_ms) = (rules.placement, rules.meta.expiry_ms);
         if let (Some(ms), Some(class)) = (item.remember_ms, self.decision.class(i)) {
             expiry_ms = now_ms.saturating_add(ms).min(FOR_EVER_MS - 1);
             placement = class.slice(expiry_ms);
@@ -356,7 +368,7 @@ impl Settling<'_> {
             placement = placement.max(hit.placement);
         }
         let over = hit.is_some();
-        let meta = Meta { stamp: rules.stamp(), state: State::Seen, over, expiry_ms };
+        let meta = Meta { over, expiry_ms, ..rules.meta };
         let (hash, id) = (self.decision.hash(entry), self.draft.get(&item.id));
         if extras.is_empty() {
             self.log.add(hash, &meta, placement, id, None);

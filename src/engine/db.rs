@@ -256,7 +256,9 @@ impl Engine {
 
     /// Makes everything written so far durable.
     pub(crate) fn sync(&self) -> Result<()> {
-        self.db.flush_wal(true).map_err(map)
+        // Files in memory can't be synced, and RocksDB says so with an error.
+        let to_disk = self.settings.home.directory().is_some();
+        self.db.flush_wal(to_disk).map_err(map)
     }
 
     /// Flushes the memtables of row and table families, so that they no longer pin the WAL.
