@@ -9,6 +9,8 @@ use support::{Bed, RawId, sized};
 
 /// A row's bytes.
 const ROW: [u8; 200] = [7; 200];
+/// Adds an item with its write.
+type Write<'a> = dyn Fn(&mut Batch, &RawId) + 'a;
 /// Counters that ids are spread over.
 const COUNTERS: u8 = 100;
 
@@ -30,9 +32,7 @@ fn commit_with_mutation(criterion: &mut Criterion) {
     let add = |batch: &mut Batch, id: &RawId| {
         batch.once(&scope, id).add(&counters, [id[0] % COUNTERS], 1, ..);
     };
-    let kinds: [(&str, &dyn Fn(&mut Batch, &RawId)); 2] =
-        [("plain_put", &put), ("guarded_add", &add)];
-    for (name, write) in kinds {
+    for (name, write) in [("plain_put", &put as &Write<'_>), ("guarded_add", &add)] {
         let mut group = criterion.benchmark_group(format!("commit_with_mutation/{name}"));
         for size in [1, 100, 1000] {
             let mut batch = bed.store.batch();

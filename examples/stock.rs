@@ -20,7 +20,6 @@ const DELIVERIES: usize = 3;
 const BATCH: usize = 100;
 
 /// An order line and what it takes from where.
-#[derive(Clone)]
 struct Line {
     row: Vec<u8>,
     sku: Vec<u8>,
@@ -72,7 +71,7 @@ fn fields(row: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// Takes from stock what the lines say; returns how many were first seen.
-fn take(store: &Store, ids: &Scope, stock: &Table, lines: &[Line]) -> firstseen::Result<usize> {
+fn take(store: &Store, ids: &Scope, stock: &Table, lines: &[&Line]) -> firstseen::Result<usize> {
     let mut first = 0;
     let mut batch = store.batch();
     for lines in lines.chunks(BATCH) {
@@ -122,7 +121,7 @@ pub(crate) fn example() -> R<(usize, usize, bool)> {
     }
     let _ = batch.commit()?;
 
-    let mut deliveries = lines.repeat(DELIVERIES);
+    let mut deliveries = lines.iter().collect::<Vec<_>>().repeat(DELIVERIES);
     fastrand::shuffle(&mut deliveries);
     let (one, other) = deliveries.split_at(deliveries.len() / 2);
     let (one, other) = std::thread::scope(|s| {

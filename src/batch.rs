@@ -32,7 +32,7 @@ use crate::verdict::Verdicts;
 /// let ids = store.scope("orders", Policy::remember(days(7)))?;
 /// let (orders, stock) = (store.table("orders")?, store.guarded_table("stock")?);
 /// let mut batch = store.batch();
-/// batch.always().put(&stock, "sku-1", 1_i64.to_le_bytes());
+/// batch.always().put(&stock, "sku-1", 2_i64.to_le_bytes());
 /// for order in ["a", "b", "a"] {
 ///     batch.once(&ids, order).add(&stock, "sku-1", -1, 0..).put(&orders, order, "sold");
 /// }
@@ -152,15 +152,15 @@ impl Batch {
     /// returns. Waits for ids and rows that other callers hold, up to `wait_max`.
     ///
     /// # Errors
-    /// With `Recorded::No` the batch is untouched: commit again, or drop it. `Undecided` if it
+    /// With `Recorded::No` the batch is untouched, what it holds included: commit again, or drop
+    /// it. `Undecided` if it
     /// has unconditional writes or a resume point and an id stayed in flight; `Invalid` for
     /// misuse; `Busy`, `Full`, `Degraded`, `Damaged`, `Closed`. With `Recorded::Unknown` the
     /// store has stopped writing and reopening it decides.
     pub fn commit(&mut self) -> Result<Verdicts> {
         let core = self.shared.core()?;
         let level = self.durability.unwrap_or(core.durability);
-        let held = self.held.take();
-        match core.committer.commit(&mut self.draft, held, level) {
+        match core.committer.commit(&mut self.draft, &mut self.held, level) {
             Ok(verdicts) => {
                 self.draft.clear();
                 Ok(verdicts)

@@ -11,7 +11,7 @@
 //! - K2: a scope's class bit is durable before the first id is placed in that class, so that
 //!   only the classes it ever used need be asked.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use parking_lot::{Mutex, RwLock};
@@ -106,11 +106,36 @@ pub(crate) struct TableState {
     pub(crate) number: u32,
     pub(crate) name: String,
     pub(crate) guarded: bool,
-    pub(crate) family: Arc<Family>,
+    /// The number that write batches name its family by.
+    pub(crate) family_number: u32,
+    /// The catalog keeps it alive: a handle that outlives the store must not keep it open.
+    family: Weak<Family>,
     dropped: AtomicBool,
 }
 
 impl TableState {
+    fn new(number: u32, name: String, guarded: bool, family: &Arc<Family>) -> Arc<TableState> {
+        Arc::new(TableState {
+            number,
+            name,
+            guarded,
+            family_number: family.number(),
+            family: Arc::downgrade(family),
+            dropped: AtomicBool::new(false),
+        })
+    }
+
+    /// Where its rows are.
+    ///
+    /// # Errors
+    /// `Invalid` if it was dropped, `Closed`.
+    pub(crate) fn family(&self) -> Result<Arc<Family>> {
+        if self.is_dropped() {
+            return Err(Error::invalid(format!("table {:?} was dropped", self.name)));
+        }
+        self.family.upgrade().ok_or_else(Error::closed)
+    }
+
     pub(crate) fn is_dropped(&self) -> bool {
         self.dropped.load(Ordering::Acquire)
     }
@@ -140,7 +165,7 @@ pub(crate) struct Catalog {
 struct Inner {
     /// All, also the dropped ones.
     scopes: Vec<Arc<ScopeState>>,
-    tables: Vec<Arc<TableState>>,
+    tables: Vec<(Arc<TableState>, Arc<Family>)>,
     next_table: u32,
 }
 
@@ -162,9 +187,8 @@ impl Catalog {
             let family = families.iter().find(|f| f.0 == number);
             match (family, dropped) {
                 (Some((_, family)), false) => {
-                    let family = Arc::clone(family);
-                    let dropped = AtomicBool::new(false);
-                    tables.push(Arc::new(TableState { number, name, guarded, family, dropped }));
+                    let table = TableState::new(number, name, guarded, family);
+                    tables.push((table, Arc::clone(family)));
                 }
                 (Some((_, family)), true) => index.engine.drop_family(family)?,
                 (None, true) => {}
@@ -175,7 +199,7 @@ impl Catalog {
         }
         for (number, family) in &families {
             next_table = next_table.max(number + 1);
-            if tables.iter().all(|t| t.number != *number) {
+            if tables.iter().all(|(t, _)| t.number != *number) {
                 let _ = index.engine.drop_family(family);
             }
         }
@@ -336,7 +360,7 @@ impl Catalog {
     pub(crate) fn table(&self, name: &str, guarded: bool) -> Result<Arc<TableState>> {
         check_name(name, "table")?;
         let mut inner = self.inner.lock();
-        if let Some(table) = inner.tables.iter().find(|t| t.name == name) {
+        if let Some((table, _)) = inner.tables.iter().find(|(t, _)| t.name == name) {
             if table.guarded == guarded {
                 return Ok(Arc::clone(table));
             }
@@ -354,29 +378,26 @@ impl Catalog {
         let family = engine.create(&index::table_family(number, name), Kind::Table, name)?;
         self.put(table_row(number, name, guarded, false))?;
         inner.next_table += 1;
-        let dropped = AtomicBool::new(false);
-        let name = name.to_string();
-        let table = Arc::new(TableState { number, name, guarded, family, dropped });
-        inner.tables.push(Arc::clone(&table));
+        let table = TableState::new(number, name.to_string(), guarded, &family);
+        inner.tables.push((Arc::clone(&table), family));
         Ok(table)
     }
 
-    /// Marks a table as dropped, durably; from now on no call may use it.
-    pub(crate) fn retire_table(&self, name: &str) -> Result<Option<Arc<TableState>>> {
+    /// Marks a table as dropped, durably; from now on no call may use it. Returns its rows.
+    pub(crate) fn retire_table(&self, name: &str) -> Result<Option<Arc<Family>>> {
         let mut inner = self.inner.lock();
-        let Some(at) = inner.tables.iter().position(|t| t.name == name) else {
+        let Some(at) = inner.tables.iter().position(|(t, _)| t.name == name) else {
             return Ok(None);
         };
-        let table = Arc::clone(&inner.tables[at]);
+        let table = &inner.tables[at].0;
         self.put(table_row(table.number, name, table.guarded, true))?;
         table.dropped.store(true, Ordering::Release);
-        inner.tables.remove(at);
-        Ok(Some(table))
+        Ok(Some(inner.tables.remove(at).1))
     }
 
     /// Drops a retired table's rows. If that fails, the next open does it.
-    pub(crate) fn remove_table(&self, table: &TableState) -> Result<()> {
-        self.index.engine.drop_family(&table.family)
+    pub(crate) fn remove_table(&self, rows: &Family) -> Result<()> {
+        self.index.engine.drop_family(rows)
     }
 
     fn put(&self, (key, value): (Vec<u8>, Vec<u8>)) -> Result<()> {

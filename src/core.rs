@@ -137,6 +137,10 @@ impl Core {
         if let Some(why) = index.stopped() {
             return Health::Degraded(format!("background work stopped: {why}"));
         }
+        let errors = index.engine.background_errors();
+        if errors > 0 {
+            return Health::Degraded(format!("RocksDB's background work failed {errors} times"));
+        }
         if index.is_full() {
             return Health::Degraded("the disk has too little free space".to_string());
         }
@@ -165,6 +169,9 @@ impl Core {
     }
 
     pub(crate) fn checkpoint(&self, dir: &Path) -> Result<()> {
+        if self.index().engine.home().directory().is_none() {
+            return Err(Error::invalid("a store in memory has no checkpoints"));
+        }
         if dir.exists() {
             return Err(Error::invalid(format!("{} exists already", dir.display())));
         }
@@ -183,6 +190,7 @@ impl Core {
             #[cfg(feature = "testing")]
             CloseMode::Crash => {
                 self.index().poison.set("the test crashed it".to_string());
+                self.committer.discard_buffered();
                 Ok(())
             }
         }
@@ -203,7 +211,7 @@ impl Core {
     }
 
     fn wait_unused(self: Arc<Self>, by: std::time::Instant) -> Result<()> {
-        let inside = Arc::downgrade(&self.committer);
+        let engine = self.index().engine.presence();
         let mut me = Some(self);
         loop {
             // Background work may hold the core for the length of one round.
@@ -213,7 +221,7 @@ impl Core {
                     Err(core) => me = Some(core),
                 }
             }
-            if me.is_none() && inside.strong_count() == 0 {
+            if me.is_none() && !engine.is_open() {
                 return Ok(());
             }
             if clock::left(by).is_zero() {

@@ -127,8 +127,4 @@ impl Budget {
     pub(crate) fn give(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Ordering::AcqRel);
     }
-
-    pub(crate) fn used(&self) -> usize {
-        self.used.load(Ordering::Acquire)
-    }
 }

@@ -68,7 +68,7 @@ impl Scope {
         let id = id.into();
         let verdicts = self.with_draft(|core, draft| {
             draft.add_item(&self.used, &id, core.caps);
-            core.committer.commit(draft, None, core.durability)
+            core.committer.commit(draft, &mut None, core.durability)
         })?;
         verdicts.into_iter().next().ok_or_else(Error::closed)
     }
@@ -87,7 +87,7 @@ impl Scope {
             for id in ids {
                 draft.add_item(&self.used, &id.into(), core.caps);
             }
-            core.committer.commit(draft, None, core.durability)
+            core.committer.commit(draft, &mut None, core.durability)
         })
     }
 

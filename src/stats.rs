@@ -47,6 +47,10 @@ pub struct Stats {
     pub cache_bytes: u64,
     /// Bytes in memtables, over all stores that share the bound.
     pub memtable_bytes: u64,
+    /// Whether RocksDB has stopped writes until its own background work has caught up.
+    pub writes_stopped: bool,
+    /// The rate RocksDB holds writes back to, in bytes a second; 0: it does not.
+    pub write_rate_limit: u64,
     /// Background work.
     pub background: BackgroundStats,
     /// Effective time, which all verdicts use.
@@ -153,6 +157,8 @@ pub struct BackgroundStats {
     pub stalled: Duration,
     /// Threads that the stores of these resources share.
     pub threads: u64,
+    /// Failures of RocksDB's background work; its writes fail until the store is reopened.
+    pub errors: u64,
 }
 
 /// Whether a store serves, for probes.

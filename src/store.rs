@@ -1,6 +1,6 @@
 //! A store: one open directory, the unit of atomicity, ownership and movement.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -82,7 +82,7 @@ impl Store {
         if dir.as_os_str().is_empty() {
             return Err(Error::invalid("the store's directory has no name"));
         }
-        let home = Home::Directory(PathBuf::from(dir));
+        let home = Home::at(dir);
         Store::open_home(home, options)
             .map_err(|e| e.context(format_args!("store {}", dir.display())))
     }

@@ -11,3 +11,15 @@
 pub(crate) use crossbeam::utils::CachePadded;
 pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
 pub(crate) use std::sync::atomic;
+
+/// A deadline that no test reaches.
+#[cfg(test)]
+pub(crate) fn far() -> std::time::Instant {
+    crate::clock::deadline(std::time::Duration::from_secs(60))
+}
+
+/// A deadline that has passed when it is looked at.
+#[cfg(test)]
+pub(crate) fn near() -> std::time::Instant {
+    crate::clock::deadline(std::time::Duration::ZERO)
+}

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::catalog::TableState;
 use crate::engine::Rows;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::store::Shared;
 
 /// A handle of a table. Cheap to clone; `Send + Sync`.
@@ -70,12 +70,10 @@ impl Table {
     /// As [`Table::get`]; later ones come as items.
     pub fn range(&self, prefix: impl AsRef<[u8]>) -> Result<TableScan> {
         let core = self.shared.core()?;
-        if self.state.is_dropped() {
-            return Err(Error::invalid(format!("table {:?} was dropped", self.name())));
-        }
+        let family = self.state.family()?;
         core.committer.flush_buffer()?;
         let prefix = prefix.as_ref();
-        Ok(TableScan { rows: self.state.family.rows(prefix), prefix: prefix.into() })
+        Ok(TableScan { rows: family.rows(prefix), prefix: prefix.into() })
     }
 }
 

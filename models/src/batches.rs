@@ -8,7 +8,7 @@ use std::time::Instant;
 use shuttle::rand::Rng;
 use shuttle::thread;
 
-use crate::holds::{EARLIER_CALL, HoldError, Holds, Owner};
+use crate::holds::{HoldError, Holds, Owner};
 use crate::sync::{far, near};
 
 /// Overlapping batches, with repeats; some hashes share a shard, some don't.
@@ -169,39 +169,6 @@ pub fn poisoned() {
     }
     let later = shared.run(&[hash(0)], far());
     assert_eq!(later, Err(HoldError::Poisoned));
-}
-
-/// An owner takes and releases again and again; whoever waits to see it gone always gets away,
-/// also when it is back before the watcher runs, and next to a waiter that wants the hold.
-pub fn watched() {
-    let shared = Shared::new();
-    let (owner, wanted) = (shared.holds.owner(), [hash(0), hash(3)]);
-    let take = move |holds: &Holds| holds.hold_sorted(owner, &wanted, &mut Vec::new(), far());
-    assert_eq!(take(&shared.holds), Ok(()));
-    let mut threads = Vec::new();
-    for _ in 0..2 {
-        let shared = Arc::clone(&shared);
-        threads.push(thread::spawn(move || {
-            assert!(
-                shared.holds.wait_gone(hash(3), owner, far()),
-                "no poison, no deadline"
-            );
-        }));
-    }
-    let waiter = Arc::clone(&shared);
-    threads.push(thread::spawn(move || {
-        assert_eq!(waiter.run(&[hash(3), hash(4)], far()), Ok(true));
-    }));
-    shared.holds.release(owner, &wanted);
-    assert_eq!(take(&shared.holds), Ok(()));
-    let mut met = Vec::new();
-    assert_eq!(shared.holds.try_hold(owner, &[hash(3)], &mut met), Ok(()));
-    assert_eq!(met, [(0, EARLIER_CALL)]);
-    shared.holds.release(owner, &wanted);
-    for thread in threads {
-        thread.join().expect("a watcher panicked");
-    }
-    assert_eq!(shared.holds.len(), 0, "a hold was left behind");
 }
 
 /// Two owners that wait for single hashes in opposite orders. Sorted, that ends; as `unsorted`

@@ -176,18 +176,12 @@ impl Store {
         }
     }
 
-    /// After a conflict: waits in line for the hold, or to see the other gone and starts again. The
-    /// other's number chooses, so both ways are taken.
+    /// Pass 1, and after a conflict pass 2.
     fn hold(&self, id: u64) -> Owner {
         let (owner, mut met) = (self.holds.owner(), Vec::new());
         let mut got = self.holds.try_hold(owner, &[id], &mut met);
-        while let Err(HoldError::Foreign(other)) = got {
-            got = if other.owner.0 % 2 == 0 {
-                self.holds.hold_sorted(owner, &[id], &mut met, far())
-            } else {
-                assert!(self.holds.wait_gone(id, other.owner, far()));
-                self.holds.try_hold(owner, &[id], &mut met)
-            };
+        if let Err(HoldError::Foreign(_)) = got {
+            got = self.holds.hold_sorted(owner, &[id], &mut met, far());
         }
         assert_eq!(got, Ok(()), "no poison, no deadline");
         owner

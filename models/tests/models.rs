@@ -67,11 +67,6 @@ fn poison_tells_every_waiter() {
 }
 
 #[test]
-fn a_watcher_always_gets_away() {
-    holds_always(EXECUTIONS, batches::watched);
-}
-
-#[test]
 fn sorted_waits_end_and_unsorted_ones_deadlock() {
     holds_always(EXECUTIONS, || batches::opposite_orders(false));
     is_found(&["deadlock"], || batches::opposite_orders(true));

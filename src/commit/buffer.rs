@@ -58,6 +58,14 @@ impl Buffer {
         !self.has_any.load(Ordering::Acquire)
     }
 
+    /// Loses what is queued; what it holds keeps the committer, so it must not stay here.
+    #[cfg(feature = "testing")]
+    pub(super) fn discard(&self) {
+        let _flushing = self.flushing.lock();
+        let taken = std::mem::take(&mut *self.pending.lock());
+        taken.held.into_iter().for_each(|(held, _)| held.keep());
+    }
+
     /// Writes what is queued.
     pub(super) fn flush(&self, index: &Index, queue: &Queue) -> Result<()> {
         if self.is_empty() {

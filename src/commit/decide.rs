@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use crate::clock;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Class, Extras, Hit, Probe, Room, Scratch, Tiers, words_for_item};
+use crate::policy::Retention;
+use crate::index::{Class, Extras, Hit, Probe, Room, SOURCE_BYTES_MAX, Scratch, Tiers, words_for_item};
 
 use super::Committer;
 use super::draft::{Draft, Item};
@@ -76,15 +77,18 @@ impl Drop for Held {
     }
 }
 
-/// An owner, and whether it is one of rows rather than of ids.
-type Holder = (bool, Owner);
+/// An owner: of which store (by its committer's address), of rows or of ids, and its number.
+type Holder = (usize, bool, Owner);
 
 /// Marks a closure as running on this thread, which holds its id and its rows.
 pub(super) struct Inside;
 
 impl Inside {
     pub(super) fn enter(id: &Held, rows: Owner) -> Inside {
-        INSIDE.with_borrow_mut(|inside| inside.extend([(false, id.owner), (true, rows)]));
+        INSIDE.with_borrow_mut(|inside| {
+            let store = Arc::as_ptr(&id.committer) as usize;
+            inside.extend([(store, false, id.owner), (store, true, rows)]);
+        });
         Inside
     }
 }
@@ -215,7 +219,7 @@ impl Committer {
             let mut met = Vec::new();
             let mut taken = self.ids.try_hold(owner, &wanted, &mut met);
             if let Err(HoldError::Foreign(foreign)) = taken {
-                check_reentrant(foreign, false)?;
+                self.check_reentrant(foreign, false)?;
                 // A buffered commit may be what holds it.
                 self.flush_buffer()?;
                 taken = self.ids.hold_sorted(owner, &wanted, &mut met, by);
@@ -251,7 +255,6 @@ impl Committer {
         }
     }
 
-    #[expect(clippy::type_complexity, reason = "three parallel parts of one decision")]
     fn entries(
         &self,
         draft: &Draft,
@@ -327,13 +330,16 @@ impl Committer {
 fn need(draft: &Draft) -> (usize, usize) {
     let words = draft.items.iter().map(|item| {
         let scope = &draft.scopes[item.scope as usize];
-        let source = item.source.as_ref().map(|s| s.len());
-        let is_plain = source.is_none()
-            && item.remember_ms.is_none()
-            && !item.has_fallback
-            && scope.policy.retention.is_fixed();
-        let extras = (!is_plain).then(|| Extras::bytes_max(source));
-        words_for_item(item.id.len(), extras)
+        if item.is_plain() && !item.has_fallback && scope.policy.retention.is_fixed() {
+            return words_for_item(item.id.len(), None);
+        }
+        // What a sliding scope prolongs may lie under the older id, and brings its own source.
+        let source = match scope.policy.retention {
+            Retention::Sliding { .. } => Some(SOURCE_BYTES_MAX),
+            _ => item.source.as_ref().map(|s| s.len()),
+        };
+        let longest = item.also.as_ref().map_or(0, |also| also.len()).max(item.id.len());
+        words_for_item(longest, Some(Extras::bytes_max(source)))
     });
     (draft.items.len(), words.sum())
 }
@@ -363,15 +369,18 @@ fn canonical(draft: &Draft, entries: &[Entry], met: &[(u32, u32)]) -> Vec<u32> {
     canon
 }
 
-/// A closure that waits for itself would wait for ever.
-pub(super) fn check_reentrant(foreign: Foreign, is_rows: bool) -> Result<()> {
-    if INSIDE.with_borrow(|inside| inside.contains(&(is_rows, foreign.owner))) {
-        return Err(Error::new(
-            ErrorKind::Reentrant,
-            "the closure called for an id or a row that it holds itself",
-        ));
+impl Committer {
+    /// A closure that waits for itself would wait for ever.
+    pub(super) fn check_reentrant(&self, foreign: Foreign, is_rows: bool) -> Result<()> {
+        let owner = (std::ptr::from_ref(self) as usize, is_rows, foreign.owner);
+        if INSIDE.with_borrow(|inside| inside.contains(&owner)) {
+            return Err(Error::new(
+                ErrorKind::Reentrant,
+                "the closure called for an id or a row that it holds itself",
+            ));
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// When a caller is told to ask again for an id that is in flight.

@@ -265,14 +265,15 @@ impl Draft {
             let text = format!("table {:?} is plain; conditions need a guarded one", table.name);
             return self.fail(Error::invalid(text));
         }
-        if self.bytes.len() + self.plain.body().len() + key.len() > caps.bytes {
+        let value = if let Op::Put { value } = op { value.len() } else { 0 };
+        if self.bytes.len() + self.plain.body().len() + key.len() + value > caps.bytes {
             let text = format!("the batch has more than {} bytes", caps.bytes);
             return self.fail(Error::new(ErrorKind::Full, text));
         }
         let start = self.plain.body().len();
         match op {
-            Op::Put { value } => self.plain.put(table.family.number(), key, value),
-            _ => self.plain.delete(table.family.number(), key),
+            Op::Put { value } => self.plain.put(table.family_number, key, value),
+            _ => self.plain.delete(table.family_number, key),
         }
         let end = self.plain.body().len();
         self.table_at(table);

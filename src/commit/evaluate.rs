@@ -65,7 +65,7 @@ impl Overlay {
         if let Some(value) = self.rows.get(&(table.number, key.into())) {
             return Ok(value.clone());
         }
-        read(&table.family, key)
+        read(&*table.family()?, key)
     }
 
     /// Applies one write; false if its condition does not hold.
@@ -114,8 +114,8 @@ impl Overlay {
 
     fn set(&mut self, table: &TableState, key: &[u8], value: Option<Vec<u8>>, out: &mut Rep) {
         match &value {
-            Some(value) => out.put(table.family.number(), key, value),
-            None => out.delete(table.family.number(), key),
+            Some(value) => out.put(table.family_number, key, value),
+            None => out.delete(table.family_number, key),
         }
         let row = (table.number, Box::from(key));
         let before = self.rows.insert(row.clone(), value);

@@ -103,11 +103,12 @@ impl Committer {
     /// Commits a draft, of ids held before or to be held now.
     ///
     /// # Errors
-    /// With `Recorded::No` the draft is as it was and may be committed again.
+    /// With `Recorded::No` the draft is as it was and may be committed again; what was held
+    /// before stays held, since its writes were added for what the hold had found.
     pub(crate) fn commit(
         self: &Arc<Self>,
         draft: &mut Draft,
-        held: Option<Decision>,
+        held: &mut Option<Decision>,
         level: Durability,
     ) -> Result<Verdicts> {
         let (verdicts, mark) = self.write(draft, held, level)?;
@@ -121,58 +122,87 @@ impl Committer {
     pub(crate) fn write(
         self: &Arc<Self>,
         draft: &mut Draft,
-        held: Option<Decision>,
+        held: &mut Option<Decision>,
         level: Durability,
     ) -> Result<(Verdicts, Option<Unsynced>)> {
         // Recursive: a closure may commit while a drop waits for it.
         let _tables = self.tables.read_recursive();
         draft.order_writes();
-        let decision = match held {
-            Some(decision) => {
-                draft.check_use()?;
-                draft.check_handles()?;
-                decision
-            }
+        let was_held = held.is_some();
+        if was_held {
+            draft.check_use()?;
+            draft.check_handles()?;
+        }
+        let decision = match held.take() {
+            Some(decision) => decision,
             None => self.decide(draft)?,
         };
+        let (verdicts, written) = match self.write_decided(draft, &decision, level) {
+            Ok(done) => done,
+            Err(error) => {
+                if error.recorded() == Recorded::Unknown {
+                    decision.held.keep();
+                } else if was_held {
+                    *held = Some(decision);
+                }
+                return Err(error);
+            }
+        };
+        let Decision { held, room, written: before, .. } = decision;
+        let n = match written {
+            // A duplicate waits for its original all the same (I5).
+            Outcome::Nothing => before,
+            Outcome::Written(n) => n,
+            Outcome::Buffered(log, rows) => {
+                if self.buffer.push(&log, &rows, held, room)? {
+                    self.flush_buffer()?;
+                }
+                return Ok((verdicts, None));
+            }
+        };
+        drop(room);
+        let mark = (level == Durability::Synced).then(|| Unsynced { n, held: vec![held] });
+        Ok((verdicts, mark))
+    }
+
+    /// Steps 6 to 12, of ids that are held.
+    fn write_decided(
+        self: &Arc<Self>,
+        draft: &Draft,
+        decision: &Decision,
+        level: Durability,
+    ) -> Result<(Verdicts, Outcome)> {
         if decision.has_in_progress() && draft.is_unconditional() {
             self.counters.undecided.fetch_add(1, Ordering::Relaxed);
-            let verdicts = self.preview(draft, &decision)?;
+            let verdicts = self.preview(draft, decision)?;
             let text = "another caller still holds an id of a batch with unconditional writes";
             return Err(Error::new(ErrorKind::Undecided, text).with_verdicts(verdicts));
         }
         let rows = self.lock_rows(draft)?;
         let mut log = LogBuilder::default();
         let mut out = Rep::default();
-        let settled = self.settle(draft, &decision, &mut log, &mut out)?;
-        self.counters.verdicts(&settled.verdicts);
-        let Decision { held, room, written, .. } = decision;
+        let settled = self.settle(draft, decision, &mut log, &mut out)?;
         if log.is_empty() && out.is_empty() {
-            // Step 7: nothing to write. A duplicate waits for its original all the same (I5).
-            let mark = (level == Durability::Synced)
-                .then(|| Unsynced { n: written, held: Vec::from([held]) });
-            return Ok((settled.verdicts, mark));
+            // Step 7: nothing to write.
+            self.counters.verdicts(&settled.verdicts);
+            return Ok((settled.verdicts, Outcome::Nothing));
         }
-        self.counters.commit(log.hashes().len(), settled.unkeyed);
-        let is_plain = rows.is_none();
-        if level == Durability::Buffered && is_plain {
+        let ids = log.hashes().len();
+        let outcome = if level == Durability::Buffered && rows.is_none() {
             self.index.allow_unsynced()?;
-            if self.buffer.push(&log, &out, held, room)? {
-                self.flush_buffer()?;
-            }
-            return Ok((settled.verdicts, None));
-        }
-        let n = match self.append(&mut log, &mut out, level) {
-            Ok(n) => n,
-            Err(error) => {
-                keep_if_unknown(&error, [Some(held), rows]);
-                return Err(error);
+            Outcome::Buffered(log, out)
+        } else {
+            match self.append(&mut log, &mut out, level) {
+                Ok(n) => Outcome::Written(n),
+                Err(error) => {
+                    keep_if_unknown(&error, [rows]);
+                    return Err(error);
+                }
             }
         };
-        drop(room);
-        drop(rows);
-        let mark = (level == Durability::Synced).then(|| Unsynced { n, held: vec![held] });
-        Ok((settled.verdicts, mark))
+        self.counters.verdicts(&settled.verdicts);
+        self.counters.commit(ids, settled.unkeyed);
+        Ok((settled.verdicts, outcome))
     }
 
     /// Steps 8 to 12 for one commit. What is buffered goes first.
@@ -207,6 +237,12 @@ impl Committer {
         self.buffer.flush(&self.index, &self.queue)
     }
 
+    /// Loses what is buffered, as a crash does.
+    #[cfg(feature = "testing")]
+    pub(crate) fn discard_buffered(&self) {
+        self.buffer.discard();
+    }
+
     /// Step 6: the locks of the rows that guarded writes and resume points touch, sorted.
     fn lock_rows(self: &Arc<Self>, draft: &Draft) -> Result<Option<Held>> {
         if !draft.has_guarded && draft.points.is_empty() {
@@ -232,7 +268,7 @@ impl Committer {
         let mut met = Vec::new();
         let taken = match self.rows.try_hold(held.owner(), wanted, &mut met) {
             Err(HoldError::Foreign(foreign)) => {
-                decide::check_reentrant(foreign, true)?;
+                self.check_reentrant(foreign, true)?;
                 let by = clock::deadline(self.wait_max);
                 self.rows.hold_sorted(held.owner(), wanted, &mut met, by)
             }
@@ -343,11 +379,9 @@ impl Committer {
 
     /// A row of a table, after what was buffered.
     pub(crate) fn row(&self, table: &TableState, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        if table.is_dropped() {
-            return Err(Error::invalid(format!("table {:?} was dropped", table.name)));
-        }
+        let family = table.family()?;
         self.flush_buffer()?;
-        Ok(table.family.get(key)?.map(|v| v.to_vec()))
+        Ok(family.get(key)?.map(|v| v.to_vec()))
     }
 
     /// Makes everything that returned before durable.
@@ -360,10 +394,10 @@ impl Committer {
     /// Drops a table. Commits under way end first, and new ones see that it is dropped: a
     /// write into a family that is gone would poison the store.
     pub(crate) fn drop_table(&self, name: &str) -> Result<bool> {
-        let Some(table) = self.catalog.retire_table(name)? else { return Ok(false) };
+        let Some(rows) = self.catalog.retire_table(name)? else { return Ok(false) };
         let _no_commits = self.tables.write();
         self.flush_buffer()?;
-        self.catalog.remove_table(&table)?;
+        self.catalog.remove_table(&rows)?;
         Ok(true)
     }
 
@@ -376,6 +410,16 @@ impl Committer {
     pub(crate) fn in_flight(&self) -> usize {
         self.ids.len()
     }
+}
+
+/// What became of a commit's records.
+enum Outcome {
+    /// There were none.
+    Nothing,
+    /// To be queued with what is buffered.
+    Buffered(LogBuilder, Rep),
+    /// Written under this number.
+    Written(u64),
 }
 
 /// Keeps what a commit of unknown outcome holds.

@@ -54,6 +54,8 @@ impl Committer {
             disk_bytes: index.engine.disk_bytes()?,
             cache_bytes: 0,
             memtable_bytes: 0,
+            writes_stopped: index.engine.writes_stopped(),
+            write_rate_limit: index.engine.write_rate_limit(),
             background: BackgroundStats {
                 seals: n(&index.counts.seals),
                 merges: n(&index.counts.merges),
@@ -64,6 +66,7 @@ impl Committer {
                 stalls: n(&index.counts.stalls),
                 stalled: Duration::from_micros(n(&index.counts.stalled_us)),
                 threads: 0,
+                errors: index.engine.background_errors(),
             },
             effective_time,
             clock,

@@ -3,6 +3,7 @@
 //! The first hit decides (protocol: "which record wins"). What is first seen goes into the log,
 //! placed at the later of its own slice and the hit's, and flagged `over` if there was one.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::engine::Rep;
@@ -38,8 +39,8 @@ impl Rules {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Open,
-    Recorded,
-    Refused,
+    /// By this item.
+    Recorded { by: u32, refused: bool },
     /// A duplicate whose expiry this batch has moved already.
     Prolonged,
 }
@@ -233,28 +234,36 @@ impl Settling<'_> {
     /// Whether the item's id was seen: earlier in the batch, or by a record that stands.
     fn seen(&mut self, i: u32, item: &Item, entry: usize) -> Option<Sighting> {
         let now_ms = self.decision.now_ms;
-        let refused = self.fates[entry] == Fate::Refused;
-        if refused || self.fates[entry] == Fate::Recorded {
-            return Some(Sighting::new(now_ms, Some(Extra { source: None, refused })));
-        }
-        let rules = &self.rules[item.scope as usize];
-        if let Some(hit) = self.decision.hit(entry).filter(|h| h.meta.is_duplicate_at(now_ms)) {
-            let sighting = sighting(hit, &rules.versions);
-            if self.fates[entry] == Fate::Open {
-                self.prolong(item, entry);
+        let also = self.decision.also(i).zip(item.also.as_ref());
+        let older = also.map(|(entry, id)| (entry, id.clone()));
+        for (entry, id) in [(entry, item.id.clone())].into_iter().chain(older) {
+            if let Fate::Recorded { by, refused } = self.fates[entry] {
+                return Some(self.sighting_within(by, refused));
             }
-            return Some(sighting);
+            let hit = self.decision.hit(entry).filter(|h| h.meta.is_duplicate_at(now_ms));
+            if let Some(hit) = hit {
+                let sighting = sighting(hit, &self.rules[item.scope as usize].versions);
+                if self.fates[entry] == Fate::Open {
+                    self.prolong(i, item, entry, &id);
+                }
+                return Some(sighting);
+            }
         }
-        let also = self.decision.also(i)?;
-        if matches!(self.fates[also], Fate::Recorded | Fate::Refused) {
-            return Some(Sighting::new(now_ms, None));
-        }
-        let hit = self.decision.hit(also).filter(|h| h.meta.is_duplicate_at(now_ms))?;
-        Some(sighting(hit, &rules.versions))
+        None
     }
 
-    /// A sliding scope's duplicate moves its expiry, up to the cap from first sight.
-    fn prolong(&mut self, item: &Item, entry: usize) {
+    /// What is known of an id that an earlier item of the batch recorded.
+    fn sighting_within(&self, by: u32, refused: bool) -> Sighting {
+        let first = &self.draft.items[by as usize];
+        let kept = first.source.as_ref().filter(|_| self.rules[first.scope as usize].sources);
+        let source = kept.and_then(|s| std::str::from_utf8(self.draft.get(s)).ok());
+        let source = source.map(|s| Extras::shortened(s).into());
+        Sighting::new(self.decision.now_ms, Some(Extra { source, refused }))
+    }
+
+    /// A sliding scope's duplicate moves its expiry, up to the cap from first sight. The record
+    /// is written under the id it was found by, the item's own or its older form.
+    fn prolong(&mut self, i: u32, item: &Item, entry: usize, id: &Range<u32>) {
         let rules = &self.rules[item.scope as usize];
         let (Retention::Sliding { ms, cap_ms }, Some(hit)) =
             (rules.in_force(), self.decision.hit(entry))
@@ -271,13 +280,15 @@ impl Settling<'_> {
         }
         extras.first_seen_ms = Some(first_ms);
         let stamp = rules.meta.stamp;
-        // The class is one of the scope's; a longer one is always a right place.
-        let own = rules.placement.max(hit.placement);
+        // An id's own retention has its own class; else the class is one of the scope's, and a
+        // longer one is always a right place.
+        let class = item.remember_ms.and_then(|_| self.decision.class(i));
+        let own = class.map_or(rules.placement, |c| c.slice(expiry_ms)).max(hit.placement);
         let meta = Meta { stamp, state: State::Seen, over: true, expiry_ms };
         self.extras.clear();
         extras.encode(&mut self.extras);
         let hash = self.decision.hash(entry);
-        let id = self.draft.get(&item.id);
+        let id = self.draft.get(id);
         self.log.add(hash, &meta, own, id, Some(&self.extras));
         self.fates[entry] = Fate::Prolonged;
     }
@@ -303,11 +314,12 @@ impl Settling<'_> {
 
     /// Applies the writes of one kind; the position of the first that is refused.
     fn apply(&mut self, writes: &[Write], when: When) -> Result<Option<u32>> {
-        let chosen = writes.iter().filter(|w| w.when == when);
-        for (at, write) in (0..).zip(chosen) {
+        let mut at = 0;
+        for write in writes.iter().filter(|w| w.when == when) {
             match &write.what {
                 What::Plain { body, count } => {
                     self.rows.copy(&self.draft.plain.body()[body.clone()], *count);
+                    at += count;
                 }
                 What::Guarded { table, key, op } => {
                     let table = &self.draft.tables[*table as usize];
@@ -315,6 +327,7 @@ impl Settling<'_> {
                     if !self.overlay.apply(table, key, op, self.rows)? {
                         return Ok(Some(at));
                     }
+                    at += 1;
                 }
             }
         }
@@ -333,7 +346,7 @@ impl Settling<'_> {
 
     /// Records an item's id as seen.
     fn record(&mut self, i: u32, item: &Item, entry: usize, refused: bool) {
-        self.fates[entry] = if refused { Fate::Refused } else { Fate::Recorded };
+        self.fates[entry] = Fate::Recorded { by: i, refused };
         let rules = &self.rules[item.scope as usize];
         let hit = self.decision.hit(entry);
         if rules.is_plain && item.is_plain() && !refused && hit.is_none() {

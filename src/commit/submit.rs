@@ -203,7 +203,7 @@ fn write_all(
 ) {
     for mut job in jobs {
         let outcome = not_behind_a_failure(&job, failures)
-            .and_then(|()| committer.write(&mut job.draft, job.held, job.level));
+            .and_then(|()| committer.write(&mut job.draft, &mut job.held, job.level));
         match outcome {
             Ok((verdicts, mark)) => {
                 let sent = written.send((job.done, verdicts, mark));

@@ -93,7 +93,7 @@ impl TxState {
                 Ok(())
             }
             Err(HoldError::Foreign(foreign)) => {
-                decide::check_reentrant(foreign, true)?;
+                self.committer.check_reentrant(foreign, true)?;
                 self.conflict = Some(hash);
                 Err(conflict())
             }
@@ -187,7 +187,7 @@ impl Committer {
         let first = verdicts.into_iter().next().filter(Verdict::is_first);
         let Some(_) = first else {
             // Nothing to run: the ordinary path answers, and prolongs a sliding id.
-            let verdicts = self.commit(draft, Some(decision), level)?;
+            let verdicts = self.commit(draft, &mut Some(decision), level)?;
             return match verdicts.into_iter().next() {
                 Some(Verdict::First(())) | None => Err(E::from(Error::closed())),
                 Some(Verdict::Declined(())) => Err(E::from(Error::closed())),
@@ -275,9 +275,8 @@ impl Committer {
         draft.points = std::mem::take(&mut tx.points);
         self.points(draft, &mut tx.rows)?;
         let verdict = refusal.map_or(Verdict::First(()), Verdict::Refused);
-        self.counters.verdicts(std::slice::from_ref(&verdict));
         let unkeyed = u64::from(draft.items[0].is_unkeyed);
-        self.counters.commit(log.hashes().len(), unkeyed);
+        let ids = log.hashes().len();
         let level = if level == Durability::Buffered { Durability::Written } else { level };
         let decide::Decision { held, room, .. } = decision;
         let n = match self.append(&mut log, &mut tx.rows, level) {
@@ -287,6 +286,8 @@ impl Committer {
                 return Err(error);
             }
         };
+        self.counters.verdicts(std::slice::from_ref(&verdict));
+        self.counters.commit(ids, unkeyed);
         drop(room);
         drop(tx.locks);
         if level == Durability::Synced {

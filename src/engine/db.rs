@@ -176,6 +176,15 @@ impl Iterator for Rows {
     }
 }
 
+/// Whether a database is still open: an engine or a handle of a family keeps it so.
+pub(crate) struct Presence(Weak<Db>);
+
+impl Presence {
+    pub(crate) fn is_open(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+}
+
 /// The open database.
 pub(crate) struct Engine {
     db: Arc<Db>,
@@ -299,9 +308,9 @@ impl Engine {
         self.db.delete_file_in_range_cf(&family.handle, from, to).map_err(map)
     }
 
-    /// Asks RocksDB to compact a family by hand.
-    pub(crate) fn compact(&self, family: &Family) {
-        self.db.compact_range_cf(&family.handle, None::<&[u8]>, None::<&[u8]>);
+    /// Tells whether the database is still open, without keeping it so.
+    pub(crate) fn presence(&self) -> Presence {
+        Presence(Arc::downgrade(&self.db))
     }
 
     /// Makes a consistent copy of the database in a new directory.

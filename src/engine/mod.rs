@@ -11,6 +11,8 @@
 mod db;
 mod fault;
 mod files;
+#[cfg(any(test, feature = "testing"))]
+mod memory;
 mod options;
 mod rep;
 mod run_file;

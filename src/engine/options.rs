@@ -63,7 +63,8 @@ pub(super) fn database(s: &Settings, recovery: Recovery) -> Result<Options> {
     let mut base = Options::default();
     // Not wrapped by the crate; must come first, since it makes a new options object.
     let mut o = base.get_options_from_string("track_and_verify_wals=true").map_err(map)?;
-    if let super::Home::Memory(memory) = &s.home {
+    #[cfg(any(test, feature = "testing"))]
+    if let Some(memory) = &s.home.memory {
         o.set_env(&memory.env);
     }
     o.create_if_missing(true);
@@ -75,6 +76,8 @@ pub(super) fn database(s: &Settings, recovery: Recovery) -> Result<Options> {
     o.set_max_total_wal_size(s.wal_bytes_max);
     o.set_max_background_jobs(2);
     o.set_max_open_files(s.open_files_max);
+    // Else each family starts sixteen threads at open, for a file or two.
+    o.set_max_file_opening_threads(1);
     o.set_write_buffer_manager(&s.caches.buffers);
     o.set_manual_wal_flush(false);
     o.set_unordered_write(false);
@@ -96,7 +99,8 @@ pub(super) fn family(s: &Settings, kind: Kind, name: &str) -> Options {
         return tuned.clone();
     }
     let mut o = Options::default();
-    if let super::Home::Memory(memory) = &s.home {
+    #[cfg(any(test, feature = "testing"))]
+    if let Some(memory) = &s.home.memory {
         o.set_env(&memory.env);
     }
     let mut blocks = BlockBasedOptions::default();

@@ -80,7 +80,7 @@ impl Index {
         let first_n = gate.next_n;
         gate.fill(first_n, segment.family.number(), members);
         failpoint!("commit::before_write");
-        self.write_group(&gate.batch)?;
+        self.write_group(first_n, &gate.batch)?;
         failpoint!("commit::after_write");
         for (n, member) in (first_n..).zip(members) {
             segment.take(n, member.log.value(), member.log.hashes())?;
@@ -91,29 +91,31 @@ impl Index {
         Ok(first_n)
     }
 
-    fn write_group(&self, batch: &[u8]) -> Result<()> {
+    fn write_group(&self, n: u64, batch: &[u8]) -> Result<()> {
+        #[cfg(feature = "testing")]
+        let asked_for = || Error::new(ErrorKind::Busy, "a test asked for this failure");
         #[cfg(feature = "testing")]
         let failure = self.fail_next.lock().take();
         #[cfg(feature = "testing")]
         match failure {
             Some(NextFailure::Before) => {
-                return Err(Error::new(ErrorKind::Busy, "a test asked for this failure"));
+                return Err(asked_for());
             }
-            Some(NextFailure::Lost) => return Err(self.write_failed("a test asked for it")),
+            Some(NextFailure::Lost) => return Err(self.write_failed(n, asked_for())),
             Some(NextFailure::After) => {
                 self.engine.write(batch)?;
-                return Err(self.write_failed("a test asked for it"));
+                return Err(self.write_failed(n, asked_for()));
             }
             None => {}
         }
-        self.engine.write(batch).map_err(|error| self.write_failed(&error.to_string()))
+        self.engine.write(batch).map_err(|error| self.write_failed(n, error))
     }
 
     /// The write's fate is unknown: stop writing, say so to everyone.
-    fn write_failed(&self, why: &str) -> Error {
-        self.poison.set(format!("a write failed: {why}"));
+    fn write_failed(&self, n: u64, error: Error) -> Error {
+        self.poison.set(format!("a write failed: {}", error.message()));
         self.durable.wake();
-        Error::new(ErrorKind::Degraded, format!("the write failed: {why}")).unknown()
+        self.undecided(n, error.context("the write failed"))
     }
 
     #[cfg(feature = "testing")]

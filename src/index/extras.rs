@@ -34,7 +34,7 @@ impl<'a> Extras<'a> {
             field(out, FIRST_SEEN, &ms.to_le_bytes());
         }
         if let Some(source) = self.source {
-            field(out, SOURCE, shortened(source).as_bytes());
+            field(out, SOURCE, Extras::shortened(source).as_bytes());
         }
         if self.refused {
             field(out, REFUSED, &[]);
@@ -58,6 +58,15 @@ impl<'a> Extras<'a> {
         extras
     }
 
+    /// A source cut to its limit at a character's border.
+    pub(crate) fn shortened(source: &str) -> &str {
+        let mut end = source.len().min(SOURCE_BYTES_MAX);
+        while !source.is_char_boundary(end) {
+            end -= 1;
+        }
+        &source[..end]
+    }
+
     /// An upper bound of the encoded length, for reserving room.
     pub(crate) fn bytes_max(source_bytes: Option<usize>) -> usize {
         3 + 8 + 3 + source_bytes.map_or(0, |len| 3 + len.min(SOURCE_BYTES_MAX))
@@ -69,15 +78,6 @@ fn field(out: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
     let len = u16::try_from(bytes.len()).expect("a field is bounded far below 64 KiB");
     out.extend_from_slice(&len.to_le_bytes());
     out.extend_from_slice(bytes);
-}
-
-/// A source cut to its limit at a character's border.
-fn shortened(source: &str) -> &str {
-    let mut end = source.len().min(SOURCE_BYTES_MAX);
-    while !source.is_char_boundary(end) {
-        end -= 1;
-    }
-    &source[..end]
 }
 
 #[cfg(test)]
@@ -110,6 +110,6 @@ mod tests {
     #[test]
     fn a_long_source_is_cut_at_a_character() {
         let long = "ä".repeat(200);
-        assert_eq!(shortened(&long).len(), 254);
+        assert_eq!(Extras::shortened(&long).len(), 254);
     }
 }

@@ -26,6 +26,8 @@ const MAGIC: u32 = 0x3166_5346;
 const SLOT_AT: [u64; 2] = [0, 4096];
 const SLOT_BYTES: usize = 4 + 8 + 8 + 1 + 16 + 8;
 const UNSYNCED: u8 = 1;
+/// The sequence of a floor whose store may not have been made yet.
+const FRESH: u64 = 1;
 
 /// What a slot says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +42,11 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
+    /// Whether the store it belongs to may not have been made yet.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.sequence == FRESH && self.n == 0 && !self.unsynced
+    }
+
     fn encode(&self) -> [u8; SLOT_BYTES] {
         let mut out = [0; SLOT_BYTES];
         out[..4].copy_from_slice(&MAGIC.to_le_bytes());
@@ -97,7 +104,7 @@ impl Floor {
         let mut incarnation = [0; 16];
         getrandom::fill(&mut incarnation)
             .map_err(|e| Error::new(ErrorKind::Degraded, format!("no randomness: {e}")))?;
-        let mark = Mark { sequence: 1, n, unsynced, incarnation };
+        let mark = Mark { sequence: FRESH, n, unsynced, incarnation };
         let mut bytes = vec![0; 8192];
         bytes[..SLOT_BYTES].copy_from_slice(&mark.encode());
         home.replace(NAME, &bytes)?;
@@ -113,6 +120,7 @@ impl Floor {
         self.mark.lock().n
     }
 
+    /// Random, new for each copy of the store.
     pub(crate) fn incarnation(&self) -> [u8; 16] {
         self.mark.lock().incarnation
     }
@@ -120,6 +128,11 @@ impl Floor {
     /// Whether unsynced commits were ever allowed.
     pub(crate) fn unsynced(&self) -> bool {
         self.mark.lock().unsynced
+    }
+
+    /// Records that the store was made: without its catalog it is damaged from now on, not new.
+    pub(crate) fn note_made(&self) -> Result<()> {
+        self.write(|mark| mark.sequence == FRESH)
     }
 
     /// Raises the floor to `n`, which must be durable (F1). One fsync.
@@ -149,7 +162,7 @@ impl Floor {
         }
         next.sequence += 1;
         failpoint!("floor::before_write");
-        let slot = SLOT_AT[usize::from(next.sequence % 2 == 0)];
+        let slot = SLOT_AT[usize::from(next.sequence.is_multiple_of(2))];
         self.home.overwrite(NAME, slot, &next.encode())?;
         *mark = next;
         failpoint!("floor::after_write");
@@ -183,7 +196,7 @@ mod tests {
         floor.raise(4).unwrap();
         let read = Floor::read(&home).unwrap().unwrap();
         assert_eq!((read.n, read.unsynced), (5, true));
-        let at = SLOT_AT[usize::from(read.sequence % 2 == 0)];
+        let at = SLOT_AT[usize::from(read.sequence.is_multiple_of(2))];
         home.overwrite(NAME, at + 12, &[0xff]).unwrap();
         let older = Floor::read(&home).unwrap().unwrap();
         assert_eq!((older.n, older.unsynced), (5, false));

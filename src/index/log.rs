@@ -149,11 +149,6 @@ impl LogBuilder {
         self.hashes.is_empty()
     }
 
-    pub(crate) fn clear(&mut self) {
-        self.value.clear();
-        self.hashes.clear();
-        self.open = None;
-    }
 }
 
 /// A section of a log record.
@@ -283,15 +278,16 @@ mod tests {
     fn what_was_added_is_read_back() {
         let mut log = LogBuilder::default();
         let forgotten = Meta { state: State::Forgotten, over: true, ..meta(9) };
-        let ids: [(&Meta, &[u8], Option<&[u8]>); 5] = [
-            (&meta(5), b"a", None),
-            (&meta(5), b"bb", None),
-            (&meta(5), b"cc", Some(b"more")),
-            (&meta(5), b"dd", Some(b"")),
-            (&forgotten, b"dd", None),
+        let ids = [
+            (meta(5), "a", None),
+            (meta(5), "bb", None),
+            (meta(5), "cc", Some("more")),
+            (meta(5), "dd", Some("")),
+            (forgotten, "dd", None),
         ];
-        for (meta, id, extras) in ids {
-            log.add(7, meta, PLACE, id, extras);
+        let ids = ids.map(|(m, id, more)| (m, id.as_bytes(), more.map(str::as_bytes)));
+        for (meta, id, extras) in &ids {
+            log.add(7, meta, PLACE, id, *extras);
         }
         log.finish();
         let mut back = Vec::new();
@@ -299,7 +295,7 @@ mod tests {
             let section = section.unwrap();
             back.extend(section.ids().map(|(id, extras)| (section.meta, id, extras)));
         }
-        assert_eq!(back, ids.map(|(m, i, e)| (*m, i, e)));
+        assert_eq!(back, ids);
     }
 
     #[test]

@@ -136,7 +136,7 @@ impl Index {
         let _m = self.maintenance.lock();
         self.persist_mark()?;
         failpoint!("checkpoint::synced");
-        let copy = Home::Directory(dir.to_path_buf());
+        let copy = Home::at(dir);
         std::fs::create_dir_all(dir)?;
         std::fs::create_dir(dir.join("filters"))?;
         let floor = self.durable();

@@ -48,7 +48,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::clock::Timekeeper;
 use crate::engine::{Engine, Family, Rep};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::poison::Poison;
 use crate::resources::Resources;
 
@@ -56,7 +56,7 @@ pub(crate) use append::Member;
 #[cfg(feature = "testing")]
 pub(crate) use append::NextFailure;
 pub(crate) use classes::{Class, Classes, FOR_EVER, FOR_EVER_CLASS};
-pub(crate) use extras::Extras;
+pub(crate) use extras::{Extras, SOURCE_BYTES_MAX};
 pub(crate) use hash::IdHash;
 pub(crate) use log::LogBuilder;
 pub(crate) use lookup::{Probe, Scratch, Tiers};
@@ -167,7 +167,8 @@ impl Index {
 
     /// Returns once commit `n` is durable.
     pub(crate) fn wait_durable(&self, n: u64) -> Result<()> {
-        self.durable.wait(n, &self.engine, &self.poison)
+        let waited = self.durable.wait(n, &self.engine, &self.poison);
+        waited.map_err(|error| self.undecided(n, error))
     }
 
     /// Whether an unsynced commit may have happened since the store was made.
@@ -175,9 +176,12 @@ impl Index {
         if self.floor.unsynced() { Ok(()) } else { self.floor.allow_unsynced() }
     }
 
-    /// Random and new for each copy of the store; names a run of it in errors.
-    pub(crate) fn incarnation(&self) -> [u8; 16] {
-        self.floor.incarnation()
+    /// The failure of a commit whose fate is unknown, named so that it is found again in the
+    /// log of another copy or a later run of the store.
+    fn undecided(&self, n: u64, error: Error) -> Error {
+        let incarnation = u128::from_be_bytes(self.floor.incarnation());
+        let what = format!("{} (incarnation {incarnation:032x}, commit {n})", error.message());
+        Error::new(ErrorKind::Degraded, what).with_source(error).unknown()
     }
 
     pub(crate) fn is_full(&self) -> bool {

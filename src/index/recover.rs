@@ -123,10 +123,11 @@ fn assemble(
     mark: Mark,
     lock: Option<File>,
 ) -> Result<Opened> {
-    // Until the format row is durable the creation never finished.
+    // Until the format row is durable the creation never finished; after that the floor file
+    // says so, that a wiped folder may not pass for a new store.
     let meta_family = families.rows.iter().find(|f| f.name() == names::META);
     let format = meta_family.map(|f| meta::format(f)).transpose()?.flatten();
-    let is_new = format.is_none() && mark.n == 0 && families.logs.is_empty();
+    let is_new = format.is_none() && mark.is_fresh() && families.logs.is_empty();
     if format.is_none() && !is_new {
         return Err(short(mark.n, 0).context("the store's catalog is gone"));
     }
@@ -152,6 +153,9 @@ fn assemble(
     let replay = Replay::run(&families.logs, marker, &ids, &pool, &counts)?;
     let short = replay.check(mark.n, opening.accept_short)?;
     let floor = Floor::new(engine.home().clone(), mark);
+    if is_new {
+        floor.note_made()?;
+    }
     if let Some((_, found)) = short {
         floor.lower(found)?;
     }

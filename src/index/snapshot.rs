@@ -151,19 +151,20 @@ impl Index {
         Ok(filter)
     }
 
-    /// Puts a filter in place within the budget; the oldest generations give theirs up first.
+    /// Puts a filter in place within the budget. The runs that a merged one replaces give theirs
+    /// up for it, then the oldest generations.
     pub(super) fn place_filter(&self, slice: Slice, run: &Run, filter: &Arc<Filter>) {
         let view = self.view();
-        let mut oldest = view.generations.iter().rev().filter(|g| g.slice < slice);
+        let replaced = view.generation(slice).into_iter().flat_map(|g| &g.runs);
+        let mut replaced = replaced.filter(|r| run.info.covers(&r.info));
+        let oldest = view.generations.iter().rev().filter(|g| g.slice < slice);
+        let mut oldest = oldest.flat_map(|g| &g.runs);
         while !run.set_filter(filter) {
-            let mut freed = 0;
-            while freed == 0 {
-                let Some(generation) = oldest.next() else {
-                    run.gave_up.store(true, Ordering::Release);
-                    return;
-                };
-                freed = generation.runs.iter().map(|r| r.drop_filter()).sum();
-            }
+            let Some(other) = replaced.next().or_else(|| oldest.next()) else {
+                run.gave_up.store(true, Ordering::Release);
+                return;
+            };
+            other.drop_filter();
         }
     }
 

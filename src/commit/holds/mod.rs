@@ -10,11 +10,10 @@
 //! - H2. No deadlock. Pass 1 (`try_hold`) never waits. Pass 2 (`hold_sorted`) waits only for a
 //!   hash larger than all it holds: whoever holds that one either runs, or waits for a still
 //!   larger one, so a chain of waits rises strictly and cannot close. Callers keep to it: an owner
-//!   enters pass 2 and `wait_gone` holding nothing in this table, and takes ids before rows.
+//!   enters pass 2 holding nothing in this table, and takes ids before rows.
 //! - H3. A failed call holds nothing that it took itself.
 //! - H4. No lost wake-up, no crowd: a release hands the hash to the first in line for it and wakes
-//!   that one, and whoever waits to see this owner gone. Nobody else is woken, and a caller
-//!   in pass 1 cannot overtake the line.
+//!   that one. Nobody else is woken, and a caller in pass 1 cannot overtake the line.
 //! - H5. Once poisoned, nothing is granted, every waiter is told, and holds stay for ever: what
 //!   may stand in the log must not look free.
 //!
@@ -39,7 +38,7 @@ use std::time::Instant;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{CachePadded, Mutex};
 use grouped::{CHUNK, Grouped};
-use shard::{Shard, Take, Waited, Want, wait_in_line};
+use shard::{Shard, Take, Waited, wait_in_line};
 use table::FREE;
 
 /// In `met`: the hash was already held by an earlier call of the same owner.
@@ -162,22 +161,6 @@ impl Holds {
         });
     }
 
-    /// Waits until `owner` no longer holds `hash`; `false` at the deadline or when poisoned.
-    ///
-    /// The caller holds nothing in this table (H2). It takes no hold: whoever only wants to see the
-    /// outcome looks it up, or tries again, after this.
-    pub(crate) fn wait_gone(&self, hash: u64, owner: Owner, deadline: Instant) -> bool {
-        let mut shard = self.shard(hash).lock();
-        if shard.is_poisoned() {
-            return false;
-        }
-        if shard.holder(hash) != Some(owner) {
-            return true;
-        }
-        let waited = wait_in_line(&mut shard, hash, Want::Gone(owner), deadline);
-        waited == Waited::Served
-    }
-
     /// Wakes every waiter, now and later, with [`HoldError::Poisoned`]; what is held stays held.
     pub(crate) fn poison(&self) {
         for shard in &self.shards {
@@ -209,15 +192,7 @@ impl Holds {
             Take::Foreign(foreign) => foreign,
             Take::Poisoned => return Err(HoldError::Poisoned),
         };
-        match wait_in_line(
-            &mut shard,
-            hash,
-            Want::Hold {
-                owner,
-                at: at as u32,
-            },
-            deadline,
-        ) {
+        match wait_in_line(&mut shard, hash, (owner, at as u32), deadline) {
             Waited::Served => Ok(None),
             Waited::Poisoned => Err(HoldError::Poisoned),
             Waited::TimedOut => {
@@ -285,14 +260,8 @@ fn earlier(wanted: &[u64], holder: u32, at: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-    use crate::clock::deadline;
-
-    fn far() -> Instant {
-        deadline(Duration::from_secs(60))
-    }
+    use crate::sync::{far, near};
 
     /// Hashes spread over the shards; the last one repeats the first.
     fn hashes(count: u64) -> Vec<u64> {
@@ -349,9 +318,8 @@ mod tests {
             // An earlier call's hold, under a position that a later call uses for another hash.
             assert_eq!(holds.try_hold(two, &wanted[1..2], &mut met), Ok(()));
             assert_eq!(holds.try_hold(two, &wanted, &mut met), foreign(3, one));
-            let now = deadline(Duration::ZERO);
             assert_eq!(
-                holds.hold_sorted(two, &wanted, &mut met, now),
+                holds.hold_sorted(two, &wanted, &mut met, near()),
                 foreign(3, one)
             );
             assert_eq!((met.as_slice(), holds.len()), (&[(9, 9)][..], 2));
@@ -374,10 +342,8 @@ mod tests {
             until_someone_waits(&holds, 7);
             holds.release(one, &[7]);
             assert_eq!(holds.try_hold(three, &[7], &mut met), foreign(0, two));
-            assert!(holds.wait_gone(7, one, deadline(Duration::ZERO)));
             assert_eq!(waiter.join().expect("no panic"), Ok(()));
         });
-        assert!(!holds.wait_gone(7, two, deadline(Duration::from_millis(2))));
         assert_eq!(holds.len(), 1);
     }
 
@@ -393,7 +359,6 @@ mod tests {
             assert_eq!(waiter.join().expect("no panic"), Err(HoldError::Poisoned));
         });
         holds.release(one, &[7]);
-        assert!(!holds.wait_gone(7, one, far()));
         assert_eq!(
             holds.try_hold(two, &[9], &mut met),
             Err(HoldError::Poisoned)

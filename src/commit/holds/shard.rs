@@ -11,20 +11,14 @@ use super::Owner;
 use super::table::{Slot, Table};
 use crate::sync::{Condvar, MutexGuard};
 
-/// What a waiter is in line for.
-pub(super) enum Want {
-    Hold { owner: Owner, at: u32 },
-    Gone(Owner),
-}
-
 struct Waiting {
     hash: u64,
-    want: Want,
+    /// Who will hold it, and as which position.
+    becomes: (Owner, u32),
     seat: Arc<Condvar>,
 }
 
 /// How a wait ended.
-#[derive(PartialEq, Eq)]
 pub(super) enum Waited {
     Served,
     TimedOut,
@@ -35,13 +29,13 @@ pub(super) enum Waited {
 pub(super) fn wait_in_line(
     shard: &mut MutexGuard<'_, Shard>,
     hash: u64,
-    want: Want,
+    becomes: (Owner, u32),
     deadline: Instant,
 ) -> Waited {
     let seat = Arc::new(Condvar::new());
     shard.line.push(Waiting {
         hash,
-        want,
+        becomes,
         seat: Arc::clone(&seat),
     });
     loop {
@@ -105,10 +99,6 @@ impl Shard {
         !self.line.is_empty()
     }
 
-    pub(super) fn is_poisoned(&self) -> bool {
-        self.poisoned
-    }
-
     pub(super) fn poison(&mut self) {
         self.poisoned = true;
         for waiting in self.line.drain(..) {
@@ -149,41 +139,23 @@ impl Shard {
                 if self.line.is_empty() {
                     self.table.clear(place);
                 } else {
-                    self.pass_on(place, hash, owner);
+                    self.pass_on(place, hash);
                 }
             }
             _ => {}
         }
     }
 
-    /// H4: who waits to see `owner` gone is served, and the first in line for the hash gets it.
-    fn pass_on(&mut self, place: usize, hash: u64, owner: Owner) {
-        for gone in self.line.extract_if(.., |waiting| {
-            waiting.hash == hash && matches!(waiting.want, Want::Gone(watched) if watched == owner)
-        }) {
-            gone.seat.notify_one();
-        }
-        let next = self
-            .line
-            .iter()
-            .enumerate()
-            .find_map(|(i, waiting)| match waiting.want {
-                Want::Hold { owner, at } if waiting.hash == hash => Some((i, owner, at)),
-                _ => None,
-            });
-        match next {
-            None => self.table.clear(place),
-            Some((i, owner, at)) => {
-                self.table.replace(
-                    place,
-                    Slot {
-                        hash,
-                        owner: owner.0,
-                        at,
-                    },
-                );
-                self.line.remove(i).seat.notify_one();
-            }
-        }
+    /// H4: the first in line for the hash gets it.
+    fn pass_on(&mut self, place: usize, hash: u64) {
+        let next = self.line.iter().position(|waiting| waiting.hash == hash);
+        let Some(next) = next else {
+            self.table.clear(place);
+            return;
+        };
+        let Waiting { becomes, seat, .. } = self.line.remove(next);
+        let (Owner(owner), at) = becomes;
+        self.table.replace(place, Slot { hash, owner, at });
+        seat.notify_one();
     }
 }

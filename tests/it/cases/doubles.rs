@@ -23,7 +23,10 @@ fn after_a_crash_id_and_row_are_both_there_or_neither() {
         let mut batch = store.batch();
         batch.durability(level);
         for id in ["a", "b"] {
-            batch.once(&ids, id).put(&rows, id, "1").add(&stock, "n", 1, ..);
+            batch
+                .once(&ids, id)
+                .put(&rows, id, "1")
+                .add(&stock, "n", 1, ..);
         }
         batch.resume_at("source", 2);
         expect_error(batch.commit(), ErrorKind::Degraded, Recorded::Unknown);
@@ -134,6 +137,14 @@ fn no_call_of_a_scope_only_checks_or_only_adds() {
         .filter_map(|line| line.trim_start().strip_prefix("pub fn "))
         .filter_map(|rest| rest.split(['(', '<']).next())
         .collect();
-    let known = ["name", "insert", "insert_all", "once", "peek", "forget", "scan"];
+    let known = [
+        "name",
+        "insert",
+        "insert_all",
+        "once",
+        "peek",
+        "forget",
+        "scan",
+    ];
     assert_eq!(names, known, "a new call: is it atomic?");
 }

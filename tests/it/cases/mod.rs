@@ -68,6 +68,9 @@ fn week(store: &Store) -> Scope {
     store.scope("ids", Policy::remember(days(7))).unwrap()
 }
 
+/// Brings a store's records to another place; its handles were dropped before.
+type Bring = fn(Store) -> Store;
+
 fn put(store: &Store, table: &Table, key: &str, value: impl AsRef<[u8]>) {
     let mut batch = store.batch();
     batch.always().put(table, key, value);

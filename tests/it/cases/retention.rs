@@ -34,7 +34,14 @@ fn an_id_is_new_again_at_the_millisecond_of_its_expiry() {
     for place in PLACES {
         let (store, clock) = timed();
         let policy = Policy::remember(ms(12_345));
-        assert!(store.scope("s", policy.clone()).unwrap().insert("a").unwrap().is_first());
+        assert!(
+            store
+                .scope("s", policy.clone())
+                .unwrap()
+                .insert("a")
+                .unwrap()
+                .is_first()
+        );
         let store = bring(store, place);
         let ids = store.scope("s", policy).unwrap();
         clock.advance(ms(12_344));
@@ -58,7 +65,11 @@ fn verdicts(policy: &Policy, at_secs: &[u64], place: Place) -> String {
         clock.advance(secs(at - now));
         now = *at;
         let ids = store.scope("s", policy.clone()).unwrap();
-        answers.push(if ids.insert("a").unwrap().is_first() { '1' } else { 'd' });
+        answers.push(if ids.insert("a").unwrap().is_first() {
+            '1'
+        } else {
+            'd'
+        });
         drop(ids);
         store = bring(store, place);
     }
@@ -94,7 +105,9 @@ fn fixed_and_sliding_windows_match_the_table_of_timings() {
 #[test]
 fn a_sliding_scope_prolongs_an_id_once_a_batch() {
     let (store, clock) = timed();
-    let ids = store.scope("s", Policy::sliding(secs(10), secs(60))).unwrap();
+    let ids = store
+        .scope("s", Policy::sliding(secs(10), secs(60)))
+        .unwrap();
     assert!(ids.insert("a").unwrap().is_first());
     clock.advance(secs(9));
     let verdicts = ids.insert_all(["a", "a", "b", "a"].iter()).unwrap();
@@ -102,7 +115,11 @@ fn a_sliding_scope_prolongs_an_id_once_a_batch() {
     assert_eq!(firsts, [false, false, true, false]);
     clock.advance(secs(9));
     assert!(ids.insert("a").unwrap().is_duplicate());
-    assert!(ids.once("a", |_| Ok::<_, firstseen::Error>(())).unwrap().is_duplicate());
+    assert!(
+        ids.once("a", |_| Ok::<_, firstseen::Error>(()))
+            .unwrap()
+            .is_duplicate()
+    );
     clock.advance(secs(10));
     assert!(ids.insert("a").unwrap().is_first());
 }
@@ -124,7 +141,11 @@ fn an_id_of_its_own_retention_keeps_it_wherever_it_is() {
         let store = bring(store, place);
         let ids = store.scope("s", policy).unwrap();
         let known = |ids: &Scope| ["short", "plain", "long"].map(|id| ids.peek(id).unwrap());
-        let times: Vec<_> = known(&ids).into_iter().flatten().map(|s| s.first_seen_at()).collect();
+        let times: Vec<_> = known(&ids)
+            .into_iter()
+            .flatten()
+            .map(|s| s.first_seen_at())
+            .collect();
         assert_eq!(times, [seen_at; 3]);
         for (advance, expected) in [
             (ms(1499), [true, true, true]),
@@ -144,7 +165,10 @@ fn an_id_of_no_or_endless_retention_is_refused() {
     let (store, _) = timed();
     let ids = store.scope("s", Policy::remember(secs(60))).unwrap();
     expect_invalid(ids.insert(Id::new("a").remember(Duration::ZERO)), "1 ms");
-    expect_invalid(ids.insert(Id::new("a").remember(Duration::MAX)), "200 years");
+    expect_invalid(
+        ids.insert(Id::new("a").remember(Duration::MAX)),
+        "200 years",
+    );
     let forever = store.scope("f", Policy::forever()).unwrap();
     expect_invalid(forever.insert(Id::new("a").remember(secs(1))), "for ever");
     assert_eq!(ids.peek("a").unwrap(), None);
@@ -154,7 +178,14 @@ fn an_id_of_no_or_endless_retention_is_refused() {
 #[test]
 fn for_ever_means_for_ever() {
     let (mut store, clock) = timed();
-    assert!(store.scope("f", Policy::forever()).unwrap().insert("a").unwrap().is_first());
+    assert!(
+        store
+            .scope("f", Policy::forever())
+            .unwrap()
+            .insert("a")
+            .unwrap()
+            .is_first()
+    );
     for place in PLACES {
         store = bring(store, place);
         for _ in 0..30 {
@@ -181,7 +212,9 @@ fn a_retention_below_the_stated_horizon_is_refused() {
     with(days(3), days(3)).unwrap();
     let sliding = Policy::sliding(secs(5), days(9)).redelivery_horizon(secs(6));
     expect_invalid(store.scope("t", sliding), "redelivery horizon");
-    store.scope("f", Policy::forever().redelivery_horizon(days(999))).unwrap();
+    store
+        .scope("f", Policy::forever().redelivery_horizon(days(999)))
+        .unwrap();
     let altered = Policy::remember(days(1)).redelivery_horizon(days(2));
     expect_invalid(store.alter_scope("s", altered), "redelivery horizon");
 }
@@ -190,12 +223,18 @@ fn a_retention_below_the_stated_horizon_is_refused() {
 #[test]
 fn scopes_of_different_retentions_share_a_store() {
     let clock = ManualClock::new();
-    let options = quiet().clock(Clock::Manual(clock.clone()));
+    let options = quiet()
+        .clock(Clock::Manual(clock.clone()))
+        .generations_max(64);
     let store = Store::in_memory(options).unwrap();
     let kinds = [secs(1), secs(90), secs(7200), days(7)];
     let scopes: Vec<Scope> = (0..)
         .zip(kinds)
-        .map(|(n, time)| store.scope(&format!("s{n}"), Policy::remember(time)).unwrap())
+        .map(|(n, time)| {
+            store
+                .scope(&format!("s{n}"), Policy::remember(time))
+                .unwrap()
+        })
         .collect();
     for scope in &scopes {
         assert!(scope.insert("a").unwrap().is_first());

@@ -22,10 +22,11 @@ fn directory_bytes(dir: &Path) -> u64 {
 fn steady_inserts_for_five_retentions_keep_the_disk_bounded() {
     const RATE: u64 = 2000;
     const RETENTION: u64 = 32;
-    // A retention between a quarter of its class's span and the span keeps at most nine slices;
-    // here the span is 65.5 s in eight. A 16-byte id takes 24 bytes with its share of a page.
+    // Slices are an eighth of the class's span, here 65.5 s. Beside the ids that live, one slice
+    // waits to end, one is dropped late, and one is there twice while its runs are merged. A
+    // 16-byte id takes at most 24 bytes with its share of pages and files.
     const SLICE: u64 = 9;
-    const BOUND: u64 = RATE * (RETENTION + 2 * SLICE) * 24;
+    const BOUND: u64 = RATE * (RETENTION + 3 * SLICE) * 24;
     let dir = tempfile::tempdir().unwrap();
     let clock = ManualClock::new();
     let options = quiet()
@@ -36,7 +37,10 @@ fn steady_inserts_for_five_retentions_keep_the_disk_bounded() {
     let mut next: u128 = 0;
     let (mut most, mut most_in_directory) = (0, 0);
     for second in 0..5 * RETENTION {
-        let some: Vec<[u8; 16]> = (next..).take(RATE as usize).map(u128::to_be_bytes).collect();
+        let some: Vec<[u8; 16]> = (next..)
+            .take(RATE as usize)
+            .map(u128::to_be_bytes)
+            .collect();
         next += u128::from(RATE);
         let verdicts = ids.insert_all(&some).unwrap();
         assert!(verdicts.iter().all(|v| v.is_first()));
@@ -47,14 +51,24 @@ fn steady_inserts_for_five_retentions_keep_the_disk_bounded() {
         let stats = store.stats().unwrap();
         most = most.max(stats.disk_bytes);
         most_in_directory = most_in_directory.max(directory_bytes(dir.path()));
+        if second % 20 == 19 {
+            let out = std::process::Command::new("sh").arg("-c").arg(format!("cd {}; ls -l data | awk '{{print $5,$9}}' | sort -n | tail -12; du -sb *", dir.path().display())).output().unwrap();
+            eprintln!("{}", String::from_utf8_lossy(&out.stdout));
+        }
         assert!(stats.generations.len() <= 9, "{}", stats.generations.len());
         assert!(stats.live_ids_estimate <= RATE * (RETENTION + 2 * SLICE));
     }
     assert!(most <= BOUND, "{most} bytes of runs, more than {BOUND}");
     // Beside the runs: a write-ahead log of a few segments, and RocksDB's own small files.
     let bound = BOUND + (8 << 20);
-    assert!(most_in_directory <= bound, "{most_in_directory} bytes, more than {bound}");
-    assert!(most >= RATE * RETENTION / 2 * 16, "{most}: was anything stored?");
+    assert!(
+        most_in_directory <= bound,
+        "{most_in_directory} bytes, more than {bound}"
+    );
+    assert!(
+        most >= RATE * RETENTION / 2 * 16,
+        "{most}: was anything stored?"
+    );
     clock.advance(secs(2 * RETENTION));
     store.compact().unwrap();
     assert_eq!(store.stats().unwrap().disk_bytes / 10_000, 0);
@@ -99,7 +113,9 @@ fn inserts_stay_fast_while_millions_expire() {
 /// R7: memory grew with the number of ids.
 #[test]
 fn memory_is_bounded_at_ten_times_the_ids() {
-    let resources = Resources::new().segment_bytes(4 << 20).filter_bytes(256 << 10);
+    let resources = Resources::new()
+        .segment_bytes(4 << 20)
+        .filter_bytes(256 << 10);
     let options = Options::new().resources(&resources);
     let store = Store::in_memory(options).unwrap();
     let ids = store.scope("s", Policy::remember(secs(3600))).unwrap();
@@ -111,7 +127,11 @@ fn memory_is_bounded_at_ten_times_the_ids() {
     let stats = store.stats().unwrap();
     assert!(stats.background.seals > 3, "{:?}", stats.background);
     // The budget and as much again for what is made ahead.
-    assert!(stats.active_set_bytes <= 8 << 20, "{}", stats.active_set_bytes);
+    assert!(
+        stats.active_set_bytes <= 8 << 20,
+        "{}",
+        stats.active_set_bytes
+    );
     assert!(stats.filters.bytes <= 256 << 10, "{:?}", stats.filters);
     for id in [0_u128, 250_000, 499_999] {
         assert!(ids.insert(&id.to_be_bytes()).unwrap().is_duplicate());

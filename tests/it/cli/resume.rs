@@ -11,18 +11,18 @@ use super::program::{bytes, command, order_lines, run, run_piped, wait_while_run
 
 /// Order lines in a directory, and what an uninterrupted run makes of them.
 fn uninterrupted(dir: &Path) -> Vec<u8> {
-    fs::copy(order_lines(), dir.join("in.csv")).unwrap();
+    fs::copy(order_lines(), dir.join("in.csv")).expect("the order lines");
     let ran = run(
         dir,
         "dedup --store s0 --key * --input in.csv --output whole.csv --json",
     );
     assert_eq!(ran.expect(0).counts(), [9999, 9803, 196, 0]);
-    fs::read(dir.join("whole.csv")).unwrap()
+    fs::read(dir.join("whole.csv")).expect("an output")
 }
 
 /// Makes a run that stops in the middle of `in.csv`: at a bad row after `rows` good ones.
 fn stop_after(dir: &Path, rows: &str) {
-    fs::write(dir.join("in.csv"), format!("a,b\n{rows}bad\n")).unwrap();
+    fs::write(dir.join("in.csv"), format!("a,b\n{rows}bad\n")).expect("a directory");
     run(
         dir,
         "dedup --store s --key b --input in.csv --output out.csv",
@@ -31,8 +31,13 @@ fn stop_after(dir: &Path, rows: &str) {
 }
 
 fn interrupt(child: &Child) {
-    let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
-    kill_process(pid, Signal::INT).unwrap();
+    let pid = child
+        .id()
+        .try_into()
+        .ok()
+        .and_then(Pid::from_raw)
+        .expect("a process id");
+    kill_process(pid, Signal::INT).expect("a running child");
 }
 
 #[test]
