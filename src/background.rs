@@ -35,7 +35,8 @@ struct Shared {
     nudged: Condvar,
     stop: AtomicBool,
     tick_us: AtomicU64,
-    jobs: Sender<Arc<Registration>>,
+    /// `None` ends a worker.
+    jobs: Sender<Option<Arc<Registration>>>,
 }
 
 struct Entry {
@@ -102,7 +103,7 @@ impl Shared {
     fn request(&self, registration: &Arc<Registration>) {
         if !registration.queued.swap(true, Ordering::AcqRel) {
             // The receiver lives as long as the workers; a send after them is moot.
-            let _ = self.jobs.send(Arc::clone(registration));
+            let _ = self.jobs.send(Some(Arc::clone(registration)));
         }
     }
 }
@@ -111,6 +112,9 @@ impl Drop for Pool {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Release);
         self.shared.nudged.notify_all();
+        for _ in &self.threads {
+            let _ = self.shared.jobs.send(None);
+        }
         let me = thread::current().id();
         for handle in self.threads.drain(..) {
             // The last store may be dropped by a worker; it can't join itself.
@@ -145,9 +149,10 @@ fn tick(shared: &Shared) {
     }
 }
 
-fn work(taken: &Receiver<Arc<Registration>>, shared: &Shared) {
-    while !shared.stop.load(Ordering::Acquire) {
-        let Ok(registration) = taken.recv_timeout(Duration::from_millis(100)) else { continue };
+fn work(taken: &Receiver<Option<Arc<Registration>>>, shared: &Shared) {
+    while let Ok(Some(registration)) = taken.recv()
+        && !shared.stop.load(Ordering::Acquire)
+    {
         registration.queued.store(false, Ordering::Release);
         if let Some(store) = registration.store.upgrade() {
             // The store poisons itself when its work unwinds.
