@@ -19,23 +19,24 @@ prepare: ## Check for what a build needs, and install libclang when it is missin
 demo: prepare ## See duplicates, a crash and a recovery on real order lines.
 	@scripts/demo.sh
 
-# The checks of single features take the whole workspace: alone, the library would give the shared
-# build dependencies other features, and RocksDB would be compiled again.
-test: prepare ## Run every test, documentation example and feature check.
+test: prepare ## Run every test, documentation example, and each benchmark once.
 	cargo test --release --workspace --features $(FEATURES)
-	cargo check --release --workspace
-	cargo check --release --workspace --features cli
-	cargo check --release --workspace --features raw
-	cargo check --release --workspace --features testing
+	cargo test --release --workspace --features $(FEATURES) --benches
 
-lint: prepare ## Check format, clippy and documentation; any warning fails.
+# Features are also checked one by one, of the library alone: beside the comparison it has what
+# that asks for. And with all targets: without those dependencies the shared build dependencies
+# would have other features, and RocksDB would be compiled again.
+lint: prepare ## Check format, clippy of every feature, and documentation; any warning fails.
 	cargo fmt --all --check
 	rustfmt --edition 2024 --check fuzz/fuzz_targets/*.rs
 	cargo clippy --release --workspace --all-targets --features $(FEATURES) -- -D warnings
+	for feature in "" cli raw testing failpoints; do \
+	cargo clippy --release -p firstseen --all-targets --features "$$feature" -- -D warnings \
+	|| exit 1; done
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --no-deps --features $(FEATURES)
 
 bench: prepare ## Run the benchmarks; ARGS="..." goes to criterion.
-	cargo bench --features testing --benches -- $(ARGS)
+	cargo bench -p firstseen --features testing --benches -- $(ARGS)
 
 # By manifest, as another package named compare is among the dependencies.
 compare: prepare ## Measure against other engines; ARGS="..." goes to the program.

@@ -25,12 +25,17 @@ fn commit_with_mutation(criterion: &mut Criterion) {
     let mut bed = Bed::new(dir.path(), sized(100_000), Options::new());
     let scope = bed.scope.clone();
     let rows = bed.store.table("rows").expect("a table is made");
-    let counters = bed.store.guarded_table("counters").expect("a table is made");
+    let counters = bed
+        .store
+        .guarded_table("counters")
+        .expect("a table is made");
     let put = |batch: &mut Batch, id: &RawId| {
         batch.once(&scope, id).put(&rows, id, ROW);
     };
     let add = |batch: &mut Batch, id: &RawId| {
-        batch.once(&scope, id).add(&counters, [id[0] % COUNTERS], 1, ..);
+        batch
+            .once(&scope, id)
+            .add(&counters, [id[0] % COUNTERS], 1, ..);
     };
     for (name, write) in [("plain_put", &put as &Write<'_>), ("guarded_add", &add)] {
         let mut group = criterion.benchmark_group(format!("commit_with_mutation/{name}"));

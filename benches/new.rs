@@ -27,7 +27,8 @@ fn new(criterion: &mut Criterion) {
             group.bench_function(BenchmarkId::from_parameter(batch), |b| {
                 b.iter_batched(
                     || {
-                        bed.clock.advance(Duration::from_millis(SLICE_MS * batch / PER_SLICE));
+                        bed.clock
+                            .advance(Duration::from_millis(SLICE_MS * batch / PER_SLICE));
                         bed.fresh(batch)
                     },
                     |ids| {

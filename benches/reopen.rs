@@ -42,13 +42,24 @@ fn reopen(criterion: &mut Criterion) {
     let unsealed = sized(400_000);
     let mut group = criterion.benchmark_group("reopen");
     group.throughput(Throughput::Elements(unsealed));
-    for (name, fill) in [("ids", Bed::fill as fn(&mut Bed, u64)), ("with_rows", fill_with_rows)] {
+    for (name, fill) in [
+        ("ids", Bed::fill as fn(&mut Bed, u64)),
+        ("with_rows", fill_with_rows),
+    ] {
         let dir = tempfile::tempdir().expect("a directory");
         let options = || Options::new().background(false);
         let mut bed = Bed::new(dir.path(), sized(100_000), options());
         fill(&mut bed, unsealed);
-        let Bed { store, scope, clock, next } = bed;
-        assert_eq!(store.stats().expect("the store is open").unsealed_ids, unsealed);
+        let Bed {
+            store,
+            scope,
+            clock,
+            next,
+        } = bed;
+        assert_eq!(
+            store.stats().expect("the store is open").unsealed_ids,
+            unsealed
+        );
         drop((store, scope));
 
         group.bench_function(name, |b| {
@@ -60,8 +71,13 @@ fn reopen(criterion: &mut Criterion) {
                 },
                 |(own, ids)| {
                     let (store, scope) = open(own.path(), &clock, options());
-                    let seen = ids.iter().map(|id| scope.peek(id).expect("it answers").is_some());
-                    assert!(seen.eq([true, true, false]), "one sealed, one unsealed, one new");
+                    let seen = ids
+                        .iter()
+                        .map(|id| scope.peek(id).expect("it answers").is_some());
+                    assert!(
+                        seen.eq([true, true, false]),
+                        "one sealed, one unsealed, one new"
+                    );
                     (store, own)
                 },
                 BatchSize::PerIteration,

@@ -10,7 +10,8 @@ use support::{Bed, GENERATIONS, SLICE_MS, sized};
 
 /// Drops everything that was sealed, so that each seal finds generations with no runs.
 fn expire_all(bed: &Bed) {
-    bed.clock.advance(Duration::from_millis((GENERATIONS + 1) * SLICE_MS));
+    bed.clock
+        .advance(Duration::from_millis((GENERATIONS + 1) * SLICE_MS));
     bed.store.seal().expect("expired generations are dropped");
     let stats = bed.store.stats().expect("the store is open");
     assert_eq!((stats.unsealed_ids, stats.live_ids_estimate), (0, 0));
@@ -20,9 +21,10 @@ fn expire_all(bed: &Bed) {
 fn record(bed: &mut Bed, ids: u64, slices: u64) {
     for _ in 0..ids / 1000 {
         let batch = bed.fresh(1000);
-        let placed = batch.iter().zip((1..=slices).cycle()).map(|(id, slice)| {
-            Id::new(id).remember(Duration::from_millis(slice * SLICE_MS))
-        });
+        let placed = batch
+            .iter()
+            .zip((1..=slices).cycle())
+            .map(|(id, slice)| Id::new(id).remember(Duration::from_millis(slice * SLICE_MS)));
         let verdicts = bed.scope.insert_all(placed).expect("ids are recorded");
         assert!(verdicts.iter().all(|v| v.is_first()));
     }

@@ -6,9 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::commit::{
-    Decision, Draft, DraftCaps, Op, Submission, When, counter_bounds,
-};
+use crate::commit::{Decision, Draft, DraftCaps, Op, Submission, When, counter_bounds};
 use crate::error::{Error, Recorded, Result};
 use crate::id::Id;
 use crate::options::Durability;
@@ -74,7 +72,8 @@ impl Batch {
     pub fn once<'a>(&mut self, scope: &Scope, id: impl Into<Id<'a>>) -> Writes<'_> {
         let caps = self.shared.caps;
         if self.held.is_some() {
-            self.draft.fail(Error::invalid("a held batch takes no more items"));
+            self.draft
+                .fail(Error::invalid("a held batch takes no more items"));
         }
         if !Arc::ptr_eq(&scope.shared, &self.shared) {
             self.draft.fail(Error::foreign("the scope"));
@@ -160,7 +159,10 @@ impl Batch {
     pub fn commit(&mut self) -> Result<Verdicts> {
         let core = self.shared.core()?;
         let level = self.durability.unwrap_or(core.durability);
-        match core.committer.commit(&mut self.draft, &mut self.held, level) {
+        match core
+            .committer
+            .commit(&mut self.draft, &mut self.held, level)
+        {
             Ok(verdicts) => {
                 self.draft.clear();
                 Ok(verdicts)
@@ -246,16 +248,23 @@ impl<'a> Writes<'a> {
         caps: DraftCaps,
         to: (u32, When),
     ) -> Writes<'a> {
-        Writes { shared, draft, caps, to }
+        Writes {
+            shared,
+            draft,
+            caps,
+            to,
+        }
     }
 
     fn write(&mut self, table: &Table, key: &[u8], op: Op<'_>) -> &mut Self {
         if !Arc::ptr_eq(&table.shared, self.shared) {
             self.draft.fail(Error::foreign("the table"));
         } else if self.to.1 == When::Always && op.is_conditional() {
-            self.draft.fail(Error::invalid("an unconditional write takes no condition"));
+            self.draft
+                .fail(Error::invalid("an unconditional write takes no condition"));
         } else {
-            self.draft.add_write(self.to, &table.state, key, op, self.caps);
+            self.draft
+                .add_write(self.to, &table.state, key, op, self.caps);
         }
         self
     }
@@ -267,7 +276,13 @@ impl<'a> Writes<'a> {
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
     ) -> &mut Self {
-        self.write(table, key.as_ref(), Op::Put { value: value.as_ref() })
+        self.write(
+            table,
+            key.as_ref(),
+            Op::Put {
+                value: value.as_ref(),
+            },
+        )
     }
 
     /// Deletes a row.
@@ -308,7 +323,14 @@ impl<'a> Writes<'a> {
         expected: Option<&[u8]>,
         value: impl AsRef<[u8]>,
     ) -> &mut Self {
-        self.write(table, key.as_ref(), Op::CompareAndSet { expected, value: value.as_ref() })
+        self.write(
+            table,
+            key.as_ref(),
+            Op::CompareAndSet {
+                expected,
+                value: value.as_ref(),
+            },
+        )
     }
 
     /// Replaces a versioned value in a guarded table: 8 bytes of version, then the value; the
@@ -322,7 +344,14 @@ impl<'a> Writes<'a> {
         expected: Option<u64>,
         value: impl AsRef<[u8]>,
     ) -> &mut Self {
-        self.write(table, key.as_ref(), Op::CompareVersion { expected, value: value.as_ref() })
+        self.write(
+            table,
+            key.as_ref(),
+            Op::CompareVersion {
+                expected,
+                value: value.as_ref(),
+            },
+        )
     }
 
     /// What is written instead if a condition of the item does not hold. The id is then
@@ -330,9 +359,16 @@ impl<'a> Writes<'a> {
     pub fn if_refused(&mut self, f: impl FnOnce(&mut Writes<'_>)) -> &mut Self {
         match self.draft.items.get_mut(self.to.0 as usize) {
             Some(item) if self.to.1 == When::First => item.has_fallback = true,
-            _ => self.draft.fail(Error::invalid("only an item's own writes can be refused")),
+            _ => self
+                .draft
+                .fail(Error::invalid("only an item's own writes can be refused")),
         }
-        f(&mut Writes::new(self.shared, self.draft, self.caps, (self.to.0, When::Refused)));
+        f(&mut Writes::new(
+            self.shared,
+            self.draft,
+            self.caps,
+            (self.to.0, When::Refused),
+        ));
         self
     }
 
@@ -340,7 +376,9 @@ impl<'a> Writes<'a> {
     pub fn decline(&mut self) {
         match self.draft.items.get_mut(self.to.0 as usize) {
             Some(item) if self.to.1 == When::First => item.is_declined = true,
-            _ => self.draft.fail(Error::invalid("only an item can be declined")),
+            _ => self
+                .draft
+                .fail(Error::invalid("only an item can be declined")),
         }
     }
 

@@ -11,8 +11,8 @@
 //! - K2: a scope's class bit is durable before the first id is placed in that class, so that
 //!   only the classes it ever used need be asked.
 
-use std::sync::{Arc, Weak};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, RwLock};
 
@@ -177,8 +177,11 @@ impl Catalog {
         caps: Caps,
     ) -> Result<Catalog> {
         let scopes = read_scopes(&index.meta)?;
-        let dropped: Vec<u16> =
-            scopes.iter().filter(|s| s.is_dropped()).map(|s| s.number).collect();
+        let dropped: Vec<u16> = scopes
+            .iter()
+            .filter(|s| s.is_dropped())
+            .map(|s| s.number)
+            .collect();
         index.set_dropped_scopes(dropped);
         let mut tables = Vec::new();
         let mut next_table = 0;
@@ -193,7 +196,9 @@ impl Catalog {
                 (Some((_, family)), true) => index.engine.drop_family(family)?,
                 (None, true) => {}
                 (None, false) => {
-                    return Err(Error::damaged(format!("the rows of table {name:?} are gone")));
+                    return Err(Error::damaged(format!(
+                        "the rows of table {name:?} are gone"
+                    )));
                 }
             }
         }
@@ -203,7 +208,11 @@ impl Catalog {
                 let _ = index.engine.drop_family(family);
             }
         }
-        let inner = Mutex::new(Inner { scopes, tables, next_table });
+        let inner = Mutex::new(Inner {
+            scopes,
+            tables,
+            next_table,
+        });
         Ok(Catalog { index, caps, inner })
     }
 
@@ -212,7 +221,10 @@ impl Catalog {
         policy.validate(name)?;
         check_name(name, "scope")?;
         let mut inner = self.inner.lock();
-        let found = inner.scopes.iter().find(|s| s.name == name && !s.is_dropped());
+        let found = inner
+            .scopes
+            .iter()
+            .find(|s| s.name == name && !s.is_dropped());
         if let Some(scope) = found {
             let in_force = scope.versions().last().copied();
             if in_force == Some(policy.retention) {
@@ -250,22 +262,33 @@ impl Catalog {
     /// The existing scope of a name.
     pub(crate) fn existing_scope(&self, name: &str) -> Option<Arc<ScopeState>> {
         let inner = self.inner.lock();
-        inner.scopes.iter().find(|s| s.name == name && !s.is_dropped()).cloned()
+        inner
+            .scopes
+            .iter()
+            .find(|s| s.name == name && !s.is_dropped())
+            .cloned()
     }
 
     pub(crate) fn scope_names(&self) -> Vec<String> {
         let inner = self.inner.lock();
-        inner.scopes.iter().filter(|s| !s.is_dropped()).map(|s| s.name.clone()).collect()
+        inner
+            .scopes
+            .iter()
+            .filter(|s| !s.is_dropped())
+            .map(|s| s.name.clone())
+            .collect()
     }
 
     /// Changes a scope's retention for new ids; its form stays.
     pub(crate) fn alter_scope(&self, name: &str, policy: &Policy) -> Result<Arc<ScopeState>> {
         policy.validate(name)?;
         let inner = self.inner.lock();
-        let found = inner.scopes.iter().find(|s| s.name == name && !s.is_dropped());
-        let scope = Arc::clone(
-            found.ok_or_else(|| Error::invalid(format!("there is no scope {name:?}")))?,
-        );
+        let found = inner
+            .scopes
+            .iter()
+            .find(|s| s.name == name && !s.is_dropped());
+        let scope =
+            Arc::clone(found.ok_or_else(|| Error::invalid(format!("there is no scope {name:?}")))?);
         let mut versions = scope.versions().to_vec();
         let in_force = *versions
             .last()
@@ -297,11 +320,18 @@ impl Catalog {
     /// Drops a scope: its ids are never asked again, and leave with their generations.
     pub(crate) fn drop_scope(&self, name: &str) -> Result<bool> {
         let inner = self.inner.lock();
-        let found = inner.scopes.iter().find(|s| s.name == name && !s.is_dropped());
+        let found = inner
+            .scopes
+            .iter()
+            .find(|s| s.name == name && !s.is_dropped());
         let Some(scope) = found else { return Ok(false) };
         self.put(scope.row(&scope.versions(), scope.classes(), true))?;
         scope.dropped.store(true, Ordering::Release);
-        let dropped = inner.scopes.iter().filter(|s| s.is_dropped()).map(|s| s.number);
+        let dropped = inner
+            .scopes
+            .iter()
+            .filter(|s| s.is_dropped())
+            .map(|s| s.number);
         self.index.set_dropped_scopes(dropped.collect());
         Ok(true)
     }
@@ -364,8 +394,14 @@ impl Catalog {
             if table.guarded == guarded {
                 return Ok(Arc::clone(table));
             }
-            let (is, asked) = if guarded { ("plain", "guarded") } else { ("guarded", "plain") };
-            return Err(Error::invalid(format!("table {name:?} is {is}, not {asked}")));
+            let (is, asked) = if guarded {
+                ("plain", "guarded")
+            } else {
+                ("guarded", "plain")
+            };
+            return Err(Error::invalid(format!(
+                "table {name:?} is {is}, not {asked}"
+            )));
         }
         if inner.tables.len() >= self.caps.tables {
             return Err(Error::new(
@@ -430,13 +466,17 @@ fn read_scopes(meta: &Arc<Family>) -> Result<Vec<Arc<ScopeState>>> {
     let mut scopes = Vec::new();
     for row in meta.rows(SCOPE_PREFIX) {
         let (key, value) = row?;
-        let Some(number) = key.strip_prefix(SCOPE_PREFIX) else { break };
+        let Some(number) = key.strip_prefix(SCOPE_PREFIX) else {
+            break;
+        };
         let wrong = || Error::damaged("a stored scope is of an unknown form");
         let number = u16::from_be_bytes(number.try_into().map_err(|_| wrong())?);
         if usize::from(number) != scopes.len() {
             return Err(Error::damaged(format!("scope {} is missing", scopes.len())));
         }
-        scopes.push(Arc::new(ScopeState::decode(number, &value).ok_or_else(wrong)?));
+        scopes.push(Arc::new(
+            ScopeState::decode(number, &value).ok_or_else(wrong)?,
+        ));
     }
     Ok(scopes)
 }
@@ -445,7 +485,9 @@ fn read_tables(meta: &Arc<Family>) -> Result<Vec<(u32, String, bool, bool)>> {
     let mut tables = Vec::new();
     for row in meta.rows(TABLE_PREFIX) {
         let (key, value) = row?;
-        let Some(number) = key.strip_prefix(TABLE_PREFIX) else { break };
+        let Some(number) = key.strip_prefix(TABLE_PREFIX) else {
+            break;
+        };
         let wrong = || Error::damaged("a stored table is of an unknown form");
         let number = u32::from_be_bytes(number.try_into().map_err(|_| wrong())?);
         let (&flags, name) = value.split_first().ok_or_else(wrong)?;
@@ -468,8 +510,11 @@ mod tests {
             classes: AtomicU32::new(0),
             dropped: AtomicBool::new(false),
         };
-        let versions =
-            [Retention::Fixed { ms: 5 }, Retention::Sliding { ms: 6, cap_ms: 7 }, Retention::Forever];
+        let versions = [
+            Retention::Fixed { ms: 5 },
+            Retention::Sliding { ms: 6, cap_ms: 7 },
+            Retention::Forever,
+        ];
         let (key, value) = scope.row(&versions, 0x8000_0001, true);
         assert_eq!(key, b"scope/\x01\x02");
         let number = |n: u8| [n, 0, 0, 0, 0, 0, 0, 0];
@@ -488,6 +533,9 @@ mod tests {
         for cut in 0..value.len() - 1 {
             assert!(ScopeState::decode(1, &value[..cut]).is_none(), "{cut}");
         }
-        assert_eq!(table_row(1, "t", true, false), (b"table/\0\0\0\x01".to_vec(), b"\x02t".to_vec()));
+        assert_eq!(
+            table_row(1, "t", true, false),
+            (b"table/\0\0\0\x01".to_vec(), b"\x02t".to_vec())
+        );
     }
 }

@@ -69,7 +69,9 @@ impl ManualClock {
             wall_ms: AtomicU64::new(1_767_225_600_000),
             mono_ms: AtomicU64::new(1),
         };
-        ManualClock { time: std::sync::Arc::new(time) }
+        ManualClock {
+            time: std::sync::Arc::new(time),
+        }
     }
 
     /// Lets time pass: wall and monotonic time move on together, by whole milliseconds.
@@ -91,7 +93,10 @@ impl ManualClock {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "this module is the one that reads time")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this module is the one that reads time"
+)]
 impl Clock {
     fn wall_ms(&self) -> u64 {
         match self {
@@ -116,20 +121,30 @@ impl Clock {
 }
 
 /// The moment by which a wait must end. Waits are in real time, whatever the store's clock.
-#[expect(clippy::disallowed_methods, reason = "this module is the one that reads time")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this module is the one that reads time"
+)]
 pub(crate) fn deadline(wait: Duration) -> Instant {
     let now = Instant::now();
-    now.checked_add(wait).unwrap_or_else(|| now + Duration::from_secs(86_400 * 365))
+    now.checked_add(wait)
+        .unwrap_or_else(|| now + Duration::from_secs(86_400 * 365))
 }
 
 /// Real time that is left until a deadline; zero once it has passed.
-#[expect(clippy::disallowed_methods, reason = "this module is the one that reads time")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this module is the one that reads time"
+)]
 pub(crate) fn left(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now())
 }
 
 /// Lets a little real time pass, for loops that poll what nobody signals.
-#[expect(clippy::disallowed_methods, reason = "this module is the one that reads time")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this module is the one that reads time"
+)]
 pub(crate) fn pause(time: Duration) {
     std::thread::sleep(time);
 }
@@ -137,7 +152,10 @@ pub(crate) fn pause(time: Duration) {
 /// A started measurement of real time, for statistics only.
 pub(crate) struct Stopwatch(Instant);
 
-#[expect(clippy::disallowed_methods, reason = "this module is the one that reads time")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this module is the one that reads time"
+)]
 impl Stopwatch {
     pub(crate) fn start() -> Stopwatch {
         Stopwatch(Instant::now())
@@ -251,14 +269,18 @@ impl Timekeeper {
             }
             _ => {}
         }
-        frozen.get_or_insert(Frozen { since_mono_ms: mono, ahead_ms });
+        frozen.get_or_insert(Frozen {
+            since_mono_ms: mono,
+            ahead_ms,
+        });
         now
     }
 
     /// Believes wall time as it is now, however far ahead.
     pub(crate) fn accept(&self) {
         let (wall, mono) = (self.clock.wall_ms(), self.clock.mono_ms());
-        self.offset_ms.fetch_max(wall.saturating_sub(mono), Ordering::AcqRel);
+        self.offset_ms
+            .fetch_max(wall.saturating_sub(mono), Ordering::AcqRel);
         *self.frozen.lock() = None;
     }
 
@@ -277,9 +299,13 @@ impl Timekeeper {
         let now = self.now_ms();
         let wall = self.clock.wall_ms();
         if wall > now {
-            ClockState::Frozen { by: Duration::from_millis(wall - now) }
+            ClockState::Frozen {
+                by: Duration::from_millis(wall - now),
+            }
         } else if now - wall > 1 {
-            ClockState::Behind { by: Duration::from_millis(now - wall) }
+            ClockState::Behind {
+                by: Duration::from_millis(now - wall),
+            }
         } else {
             ClockState::Following
         }
@@ -305,7 +331,12 @@ mod tests {
         assert_eq!(time.now_ms(), start);
         clock.advance(Duration::from_millis(10));
         assert_eq!(time.now_ms(), start + 10);
-        assert_eq!(time.state(), ClockState::Behind { by: Duration::from_millis(HOUR) });
+        assert_eq!(
+            time.state(),
+            ClockState::Behind {
+                by: Duration::from_millis(HOUR)
+            }
+        );
         let reopened = keeper(&clock, start + 10);
         assert_eq!(reopened.now_ms(), start + 10);
     }

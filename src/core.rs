@@ -70,7 +70,7 @@ impl Core {
             tuning: options.tuning.clone(),
             log_buffer_bytes: 256 << 20,
             wal_bytes_max: options.wal_bytes_max,
-            open_files_max: open_files_max(),
+            open_files_max: open_files_max(shared.pool.stores()),
         };
         let opened = index::open(Opening {
             settings,
@@ -83,16 +83,20 @@ impl Core {
             generations_max: options.generations_max,
         })?;
         let index = Arc::new(opened.index);
-        let caps =
-            Caps { scopes: options.scopes_max.into(), tables: options.tables_max as usize };
+        let caps = Caps {
+            scopes: options.scopes_max.into(),
+            tables: options.tables_max as usize,
+        };
         let catalog = Arc::new(Catalog::load(Arc::clone(&index), opened.tables, caps)?);
-        let committer =
-            Committer::new(index, catalog, options.wait_max, options.closures_twice);
+        let committer = Committer::new(index, catalog, options.wait_max, options.closures_twice);
         let core = Core {
             committer: Arc::new(committer),
             lane: Lane::default(),
             durability: options.durability,
-            caps: DraftCaps { items: options.batch_items_max, bytes: options.batch_bytes_max },
+            caps: DraftCaps {
+                items: options.batch_items_max,
+                bytes: options.batch_bytes_max,
+            },
             resources,
             recovered_short: opened.short,
             free_bytes_min: options.free_bytes_min,
@@ -150,16 +154,18 @@ impl Core {
         }
         match index.filters_waiting() {
             (0, _) => Health::Ready,
-            (waiting, filters) => {
-                Health::Warming { filters_ready: filters - waiting, filters }
-            }
+            (waiting, filters) => Health::Warming {
+                filters_ready: filters - waiting,
+                filters,
+            },
         }
     }
 
     pub(crate) fn stats(&self) -> Result<Stats> {
-        let effective_time =
-            UNIX_EPOCH + Duration::from_millis(self.index().time.now_ms());
-        let mut stats = self.committer.stats(effective_time, self.index().time.state())?;
+        let effective_time = UNIX_EPOCH + Duration::from_millis(self.index().time.now_ms());
+        let mut stats = self
+            .committer
+            .stats(effective_time, self.index().time.state())?;
         let shared = self.resources.shared();
         stats.cache_bytes = shared.caches.cache_used_bytes() as u64;
         stats.memtable_bytes = shared.caches.memtable_used_bytes() as u64;
@@ -235,13 +241,13 @@ impl Core {
     }
 }
 
-/// What RocksDB may keep open, from the process's limit.
-fn open_files_max() -> i32 {
+/// What RocksDB may keep open for one more store, from the process's limit.
+fn open_files_max(stores: usize) -> i32 {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     match limit {
         None => -1,
         Some(limit) => {
-            let ours = limit.saturating_sub(FILES_SPARED) / 2;
+            let ours = limit.saturating_sub(FILES_SPARED) / 2 / (stores as u64 + 1);
             i32::try_from(ours.clamp(32, 1 << 20)).unwrap_or(i32::MAX)
         }
     }

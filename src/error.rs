@@ -93,7 +93,10 @@ impl Error {
     }
 
     pub(crate) fn foreign(what: &str) -> Error {
-        Error::new(ErrorKind::ForeignHandle, format!("{what} belongs to another store"))
+        Error::new(
+            ErrorKind::ForeignHandle,
+            format!("{what} belongs to another store"),
+        )
     }
 
     pub(crate) fn unknown(mut self) -> Error {
@@ -143,8 +146,10 @@ impl Error {
     /// Whether the same call may succeed when made again on the same open store.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        matches!(self.kind(), ErrorKind::Busy | ErrorKind::Full | ErrorKind::Undecided)
-            && self.recorded() == Recorded::No
+        matches!(
+            self.kind(),
+            ErrorKind::Busy | ErrorKind::Full | ErrorKind::Undecided
+        ) && self.recorded() == Recorded::No
     }
 
     /// The verdicts of the batch, where the error came after they were found
@@ -178,7 +183,10 @@ impl fmt::Debug for Error {
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.0.source.as_deref().map(|e| e as &(dyn StdError + 'static))
+        self.0
+            .source
+            .as_deref()
+            .map(|e| e as &(dyn StdError + 'static))
     }
 }
 

@@ -24,7 +24,12 @@ pub struct Id<'a> {
 impl<'a> Id<'a> {
     /// The id with these bytes, whole and exact.
     pub fn new<T: AsRef<[u8]> + ?Sized>(bytes: &'a T) -> Id<'a> {
-        Id { bytes: Some(bytes.as_ref()), source: None, remember: None, also: None }
+        Id {
+            bytes: Some(bytes.as_ref()),
+            source: None,
+            remember: None,
+            also: None,
+        }
     }
 
     /// Whether there is no more to it than its bytes.
@@ -66,6 +71,11 @@ impl<'a, T: AsRef<[u8]> + ?Sized> From<&'a T> for Id<'a> {
 impl<'a, T: AsRef<[u8]> + ?Sized> From<Option<&'a T>> for Id<'a> {
     fn from(bytes: Option<&'a T>) -> Id<'a> {
         let bytes = bytes.map(AsRef::as_ref);
-        Id { bytes, source: None, remember: None, also: None }
+        Id {
+            bytes,
+            source: None,
+            remember: None,
+            also: None,
+        }
     }
 }

@@ -74,9 +74,9 @@ mod tx;
 mod verdict;
 
 pub use batch::{Batch, Submitted, Writes};
-pub use clock::{Clock, ClockState};
 #[cfg(feature = "testing")]
 pub use clock::ManualClock;
+pub use clock::{Clock, ClockState};
 pub use error::{Error, ErrorKind, Recorded, Result};
 pub use id::Id;
 pub use key::{Key, KeyError, Part, Parts, header};

@@ -96,7 +96,11 @@ mod tests {
         for count in [0, 1, 1 << 20] {
             let memory = zeroed::<AtomicU64>(count);
             assert_eq!(memory.len(), count);
-            assert!(memory.iter().all(|w| w.load(std::sync::atomic::Ordering::Relaxed) == 0));
+            assert!(
+                memory
+                    .iter()
+                    .all(|w| w.load(std::sync::atomic::Ordering::Relaxed) == 0)
+            );
         }
     }
 }

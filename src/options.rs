@@ -252,20 +252,47 @@ impl Options {
                 wrong.push(text.to_string());
             }
         };
-        check(self.batch_items_max >= 1, "batch_items_max must be 1 or more");
-        check(self.batch_items_max < 1 << 31, "batch_items_max must be below 2^31");
-        check(self.batch_bytes_max >= 1024, "batch_bytes_max must be 1,024 or more");
-        check(self.batch_bytes_max <= 1 << 30, "batch_bytes_max must be at most 1 GiB");
+        check(
+            self.batch_items_max >= 1,
+            "batch_items_max must be 1 or more",
+        );
+        check(
+            self.batch_items_max < 1 << 31,
+            "batch_items_max must be below 2^31",
+        );
+        check(
+            self.batch_bytes_max >= 1024,
+            "batch_bytes_max must be 1,024 or more",
+        );
+        check(
+            self.batch_bytes_max <= 1 << 30,
+            "batch_bytes_max must be at most 1 GiB",
+        );
         check(
             self.filter_bits_per_id == 0 || (4..=32).contains(&self.filter_bits_per_id),
             "filter_bits_per_id must be 0 or 4 to 32",
         );
-        check((1..=8).contains(&self.slices_per_class), "slices_per_class must be 1 to 8");
-        check((3..=64).contains(&self.generations_max), "generations_max must be 3 to 64");
-        check((1..=65_000).contains(&self.scopes_max), "scopes_max must be 1 to 65,000");
+        check(
+            (1..=8).contains(&self.slices_per_class),
+            "slices_per_class must be 1 to 8",
+        );
+        check(
+            (3..=64).contains(&self.generations_max),
+            "generations_max must be 3 to 64",
+        );
+        check(
+            (1..=65_000).contains(&self.scopes_max),
+            "scopes_max must be 1 to 65,000",
+        );
         check(self.tables_max >= 1, "tables_max must be 1 or more");
-        check(self.segment_ids_max != Some(0), "segment_ids_max must be 1 or more");
-        check(self.wal_bytes_max >= 1 << 20, "wal_bytes_max must be 1 MiB or more");
+        check(
+            self.segment_ids_max != Some(0),
+            "segment_ids_max must be 1 or more",
+        );
+        check(
+            self.wal_bytes_max >= 1 << 20,
+            "wal_bytes_max must be 1 MiB or more",
+        );
         check(
             self.buffer_interval <= Duration::from_secs(1),
             "buffer_interval must be at most 1 s",

@@ -98,20 +98,28 @@ impl Policy {
     /// The policy of a stored scope, with the defaults for what is not stored.
     pub(crate) fn stored(retention: Option<Retention>) -> Policy {
         let policy = Policy::new(retention.unwrap_or(Retention::Forever));
-        Policy { id_bytes_max: ID_BYTES_MAX, ..policy }
+        Policy {
+            id_bytes_max: ID_BYTES_MAX,
+            ..policy
+        }
     }
 
     /// Ids are remembered for `retention` from their first sight, to the millisecond.
     /// Longer than the longest time after which a message may come again; a week suits most
     /// brokers, minutes suit none.
     pub fn remember(retention: Duration) -> Policy {
-        Policy::new(Retention::Fixed { ms: millis(retention) })
+        Policy::new(Retention::Fixed {
+            ms: millis(retention),
+        })
     }
 
     /// Each sight of an id prolongs it to `retention` from then, but never beyond `cap` from
     /// its first sight. A duplicate in such a scope writes.
     pub fn sliding(retention: Duration, cap: Duration) -> Policy {
-        Policy::new(Retention::Sliding { ms: millis(retention), cap_ms: millis(cap) })
+        Policy::new(Retention::Sliding {
+            ms: millis(retention),
+            cap_ms: millis(cap),
+        })
     }
 
     /// Ids are never forgotten, except by [`Scope::forget`](crate::Scope::forget).
@@ -180,7 +188,10 @@ impl Policy {
         if wrong.is_empty() {
             return Ok(());
         }
-        Err(Error::invalid(format!("scope {scope:?}: {}", wrong.join("; "))))
+        Err(Error::invalid(format!(
+            "scope {scope:?}: {}",
+            wrong.join("; ")
+        )))
     }
 }
 
@@ -212,7 +223,18 @@ mod tests {
     #[test]
     fn a_retention_below_the_horizon_is_refused() {
         let policy = Policy::remember(days(1)).redelivery_horizon(days(2));
-        assert!(policy.validate("s").unwrap_err().to_string().contains("horizon"));
-        assert!(Policy::forever().redelivery_horizon(days(2)).validate("s").is_ok());
+        assert!(
+            policy
+                .validate("s")
+                .unwrap_err()
+                .to_string()
+                .contains("horizon")
+        );
+        assert!(
+            Policy::forever()
+                .redelivery_horizon(days(2))
+                .validate("s")
+                .is_ok()
+        );
     }
 }

@@ -59,34 +59,52 @@ impl Resources {
     }
 
     fn with(limits: Limits) -> Resources {
-        Resources { limits, shared: Arc::default() }
+        Resources {
+            limits,
+            shared: Arc::default(),
+        }
     }
 
     /// RocksDB's block cache, in bytes. Default: 256 MiB.
     pub fn cache_bytes(self, bytes: usize) -> Resources {
-        Resources::with(Limits { cache_bytes: bytes, ..self.limits })
+        Resources::with(Limits {
+            cache_bytes: bytes,
+            ..self.limits
+        })
     }
 
     /// Memory for front filters, in bytes; beyond it the oldest generations give theirs up and
     /// are asked on disk. Default: 1 GiB, enough for 500 million ids.
     pub fn filter_bytes(self, bytes: usize) -> Resources {
-        Resources::with(Limits { filter_bytes: bytes, ..self.limits })
+        Resources::with(Limits {
+            filter_bytes: bytes,
+            ..self.limits
+        })
     }
 
     /// Memory for unsealed ids, in bytes, over all stores: the current segment of each and those
     /// being sealed. Default: 256 MiB, segments of a million short ids for one store.
     pub fn segment_bytes(self, bytes: usize) -> Resources {
-        Resources::with(Limits { segment_bytes: bytes, ..self.limits })
+        Resources::with(Limits {
+            segment_bytes: bytes,
+            ..self.limits
+        })
     }
 
     /// The bound on all memtables together that makes RocksDB flush, in bytes. Default: 512 MiB.
     pub fn memtable_bytes(self, bytes: usize) -> Resources {
-        Resources::with(Limits { memtable_bytes: bytes, ..self.limits })
+        Resources::with(Limits {
+            memtable_bytes: bytes,
+            ..self.limits
+        })
     }
 
     /// Threads for sealing and merging; one more ticks. Default: 1.
     pub fn threads(self, threads: usize) -> Resources {
-        Resources::with(Limits { threads, ..self.limits })
+        Resources::with(Limits {
+            threads,
+            ..self.limits
+        })
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -94,7 +112,10 @@ impl Resources {
         self.shared.get_or_init(|| Shared {
             caches: Caches::new(l.cache_bytes, l.memtable_bytes.max(1 << 20)),
             pool: Pool::new(l.threads),
-            filters: Budget { used: AtomicUsize::new(0), limit: l.filter_bytes },
+            filters: Budget {
+                used: AtomicUsize::new(0),
+                limit: l.filter_bytes,
+            },
             segment_bytes: l.segment_bytes,
         })
     }
@@ -118,9 +139,11 @@ impl Budget {
     /// Takes `bytes` if the bound allows it.
     pub(crate) fn take(&self, bytes: usize) -> bool {
         let limit = self.limit;
-        let taken = self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, |used| {
-            used.checked_add(bytes).filter(|sum| *sum <= limit)
-        });
+        let taken = self
+            .used
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |used| {
+                used.checked_add(bytes).filter(|sum| *sum <= limit)
+            });
         taken.is_ok()
     }
 

@@ -32,7 +32,9 @@ pub struct Scope {
 
 impl std::fmt::Debug for Scope {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Scope").field("name", &self.name()).finish_non_exhaustive()
+        f.debug_struct("Scope")
+            .field("name", &self.name())
+            .finish_non_exhaustive()
     }
 }
 
@@ -159,7 +161,8 @@ impl Scope {
             return Err(Error::invalid(bad.to_string()));
         }
         self.check_not_dropped()?;
-        core.committer.peek(&self.used.state, id.bytes.unwrap_or_default())
+        core.committer
+            .peek(&self.used.state, id.bytes.unwrap_or_default())
     }
 
     /// Forgets an id, so that it is first seen again; `why` goes into the audit. False if it
@@ -184,7 +187,10 @@ impl Scope {
 
     fn check_not_dropped(&self) -> Result<()> {
         if self.used.state.is_dropped() {
-            return Err(Error::invalid(format!("scope {:?} was dropped", self.name())));
+            return Err(Error::invalid(format!(
+                "scope {:?} was dropped",
+                self.name()
+            )));
         }
         Ok(())
     }
@@ -225,9 +231,16 @@ impl Scan {
             if !record.meta.is_duplicate_at(self.now_ms) {
                 continue;
             }
-            let placement = Slice { end_ms: 0, class: 0 };
+            let placement = Slice {
+                end_ms: 0,
+                class: 0,
+            };
             let extras = record.extras().map(Box::from);
-            let hit = Hit { meta: record.meta, placement, extras };
+            let hit = Hit {
+                meta: record.meta,
+                placement,
+                extras,
+            };
             let seen = sighting(&hit, &self.versions);
             if self.range.contains(&since_epoch(seen.first_seen_at())) {
                 return Ok(Some((Bytes::from(record.id), seen)));

@@ -115,7 +115,11 @@ impl FilterStats {
     /// False positives a probe, as observed.
     #[must_use]
     pub fn false_positive_rate(&self) -> f64 {
-        if self.probes == 0 { 0.0 } else { self.false_positives as f64 / self.probes as f64 }
+        if self.probes == 0 {
+            0.0
+        } else {
+            self.false_positives as f64 / self.probes as f64
+        }
     }
 }
 

@@ -63,7 +63,9 @@ pub struct Store {
 impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let directory = self.shared.home.directory();
-        f.debug_struct("Store").field("directory", &directory).finish_non_exhaustive()
+        f.debug_struct("Store")
+            .field("directory", &directory)
+            .finish_non_exhaustive()
     }
 }
 
@@ -103,7 +105,14 @@ impl Store {
         core.register(weak);
         let caps = core.caps;
         let core = ArcSwapOption::from(Some(core));
-        Ok(Store { shared: Arc::new(Shared { core, caps, home, options }) })
+        Ok(Store {
+            shared: Arc::new(Shared {
+                core,
+                caps,
+                home,
+                options,
+            }),
+        })
     }
 
     /// Makes a scope, or finds the one of that name. Safe to call at every start.
@@ -116,13 +125,12 @@ impl Store {
         Ok(self.scope_handle(state, policy))
     }
 
-    fn scope_handle(
-        &self,
-        state: Arc<crate::catalog::ScopeState>,
-        policy: Policy,
-    ) -> Scope {
+    fn scope_handle(&self, state: Arc<crate::catalog::ScopeState>, policy: Policy) -> Scope {
         let policy = Arc::new(policy);
-        Scope { shared: Arc::clone(&self.shared), used: crate::commit::ScopeUse { state, policy } }
+        Scope {
+            shared: Arc::clone(&self.shared),
+            used: crate::commit::ScopeUse { state, policy },
+        }
     }
 
     /// The names of the scopes it has.
@@ -153,7 +161,12 @@ impl Store {
     /// # Errors
     /// `Invalid` if there is no such scope, the form differs or the policy is wrong.
     pub fn alter_scope(&self, name: &str, policy: Policy) -> Result<Scope> {
-        let state = self.shared.core()?.committer.catalog.alter_scope(name, &policy)?;
+        let state = self
+            .shared
+            .core()?
+            .committer
+            .catalog
+            .alter_scope(name, &policy)?;
         Ok(self.scope_handle(state, policy))
     }
 
@@ -184,7 +197,10 @@ impl Store {
 
     fn table_of(&self, name: &str, guarded: bool) -> Result<Table> {
         let state = self.shared.core()?.committer.catalog.table(name, guarded)?;
-        Ok(Table { shared: Arc::clone(&self.shared), state })
+        Ok(Table {
+            shared: Arc::clone(&self.shared),
+            state,
+        })
     }
 
     /// Drops a table with all its rows; false if there is none. Waits for commits under way.
@@ -218,7 +234,10 @@ impl Store {
         if why.is_empty() {
             return Err(Error::invalid("a rewind needs a reason"));
         }
-        self.shared.core()?.committer.rewind(source, &to.into(), why)
+        self.shared
+            .core()?
+            .committer
+            .rewind(source, &to.into(), why)
     }
 
     /// Returns once everything that returned before is safe from a power failure. One fsync,
@@ -317,11 +336,15 @@ impl Store {
     #[cfg(feature = "testing")]
     pub fn fail_next_commit(&self, failure: NextCommit) -> Result<()> {
         use crate::index::NextFailure;
-        self.shared.core()?.committer.index.fail_next(match failure {
-            NextCommit::NotRecorded => NextFailure::Before,
-            NextCommit::UnknownLost => NextFailure::Lost,
-            NextCommit::UnknownWritten => NextFailure::After,
-        });
+        self.shared
+            .core()?
+            .committer
+            .index
+            .fail_next(match failure {
+                NextCommit::NotRecorded => NextFailure::Before,
+                NextCommit::UnknownLost => NextFailure::Lost,
+                NextCommit::UnknownWritten => NextFailure::After,
+            });
         Ok(())
     }
 

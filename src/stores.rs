@@ -33,13 +33,18 @@ pub struct Stores {
 struct Inner {
     root: PathBuf,
     options: Options,
-    open: Mutex<HashMap<String, Store>>,
+    open: Mutex<HashMap<String, Slot>>,
 }
+
+/// One partition's place. Its own lock, so that partitions open side by side.
+type Slot = Arc<Mutex<Option<Store>>>;
 
 impl std::fmt::Debug for Stores {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let partitions = self.assigned();
-        f.debug_struct("Stores").field("partitions", &partitions).finish_non_exhaustive()
+        f.debug_struct("Stores")
+            .field("partitions", &partitions)
+            .finish_non_exhaustive()
     }
 }
 
@@ -53,7 +58,13 @@ impl Stores {
         let root = root.as_ref().to_path_buf();
         std::fs::create_dir_all(&root)?;
         let options = options.resources(&resources);
-        Ok(Stores { inner: Arc::new(Inner { root, options, open: Mutex::default() }) })
+        Ok(Stores {
+            inner: Arc::new(Inner {
+                root,
+                options,
+                open: Mutex::default(),
+            }),
+        })
     }
 
     /// The store of a partition that was assigned to this process: opened, or made, or the one
@@ -62,13 +73,17 @@ impl Stores {
     /// # Errors
     /// As [`Store::open`]; `Invalid` for an empty name.
     pub fn assign(&self, partition: &str) -> Result<Store> {
-        let mut open = self.inner.open.lock();
-        if let Some(store) = open.get(partition).filter(|s| s.is_open()) {
+        let dir = self.inner.root.join(folder(partition)?);
+        let slot = {
+            let mut open = self.inner.open.lock();
+            Arc::clone(open.entry(partition.to_string()).or_default())
+        };
+        let mut place = slot.lock();
+        if let Some(store) = place.as_ref().filter(|s| s.is_open()) {
             return Ok(store.clone());
         }
-        let dir = self.inner.root.join(folder(partition)?);
         let store = Store::open(dir, self.inner.options.clone())?;
-        open.insert(partition.to_string(), store.clone());
+        *place = Some(store.clone());
         Ok(store)
     }
 
@@ -80,7 +95,8 @@ impl Stores {
     /// deadline (the store is closed all the same, its directory free when they end); what the
     /// last sync failed with.
     pub fn revoke(&self, partition: &str, within: Duration) -> Result<()> {
-        let store = self.inner.open.lock().remove(partition).ok_or_else(|| {
+        let slot = self.inner.open.lock().get(partition).cloned();
+        let store = slot.and_then(|slot| slot.lock().take()).ok_or_else(|| {
             Error::invalid(format!("partition {partition:?} is not assigned here"))
         })?;
         if !store.is_open() {
@@ -89,10 +105,12 @@ impl Stores {
         store.close_within(Some(within))
     }
 
-    /// The partitions that are assigned, in no order.
+    /// The partitions that are assigned or being opened, in no order.
     #[must_use]
     pub fn assigned(&self) -> Vec<String> {
-        self.inner.open.lock().keys().cloned().collect()
+        let open = self.inner.open.lock();
+        let assigned = open.iter().filter(|(_, slot)| slot.try_lock().is_none_or(|s| s.is_some()));
+        assigned.map(|(partition, _)| partition.clone()).collect()
     }
 }
 

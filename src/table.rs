@@ -61,7 +61,10 @@ impl Table {
     /// ```
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         let core = self.shared.core()?;
-        Ok(core.committer.row(&self.state, key.as_ref())?.map(Value::from))
+        Ok(core
+            .committer
+            .row(&self.state, key.as_ref())?
+            .map(Value::from))
     }
 
     /// The rows whose keys begin with a prefix, ascending, as of now.
@@ -73,7 +76,10 @@ impl Table {
         let family = self.state.family()?;
         core.committer.flush_buffer()?;
         let prefix = prefix.as_ref();
-        Ok(TableScan { rows: family.rows(prefix), prefix: prefix.into() })
+        Ok(TableScan {
+            rows: family.rows(prefix),
+            prefix: prefix.into(),
+        })
     }
 }
 
@@ -91,7 +97,9 @@ impl Value {
     /// The number, if it is a counter.
     #[must_use]
     pub fn as_counter(&self) -> Option<i64> {
-        <[u8; 8]>::try_from(&self.0[..]).ok().map(i64::from_le_bytes)
+        <[u8; 8]>::try_from(&self.0[..])
+            .ok()
+            .map(i64::from_le_bytes)
     }
 
     /// The version and the value behind it, if it has one; see

@@ -21,7 +21,12 @@ pub struct Tx<'a> {
 
 impl Tx<'_> {
     pub(crate) fn new(shared: &Arc<Shared>, caps: DraftCaps, state: TxState) -> Tx<'static> {
-        Tx { shared: Arc::clone(shared), caps, state, _closure: PhantomData }
+        Tx {
+            shared: Arc::clone(shared),
+            caps,
+            state,
+            _closure: PhantomData,
+        }
     }
 
     pub(crate) fn into_state(self) -> TxState {
@@ -58,7 +63,13 @@ impl Tx<'_> {
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
     ) -> &mut Self {
-        self.write(table, key.as_ref(), Op::Put { value: value.as_ref() })
+        self.write(
+            table,
+            key.as_ref(),
+            Op::Put {
+                value: value.as_ref(),
+            },
+        )
     }
 
     /// Deletes a row.
@@ -97,7 +108,14 @@ impl Tx<'_> {
         expected: Option<&[u8]>,
         value: impl AsRef<[u8]>,
     ) -> &mut Self {
-        self.write(table, key.as_ref(), Op::CompareAndSet { expected, value: value.as_ref() })
+        self.write(
+            table,
+            key.as_ref(),
+            Op::CompareAndSet {
+                expected,
+                value: value.as_ref(),
+            },
+        )
     }
 
     /// Replaces an expected version; see [`Writes::compare_version`].
@@ -108,13 +126,25 @@ impl Tx<'_> {
         expected: Option<u64>,
         value: impl AsRef<[u8]>,
     ) -> &mut Self {
-        self.write(table, key.as_ref(), Op::CompareVersion { expected, value: value.as_ref() })
+        self.write(
+            table,
+            key.as_ref(),
+            Op::CompareVersion {
+                expected,
+                value: value.as_ref(),
+            },
+        )
     }
 
     /// What is written instead, with the id recorded as refused, if a condition does not hold.
     pub fn if_refused(&mut self, f: impl FnOnce(&mut Writes<'_>)) -> &mut Self {
         let mut draft = Draft::default();
-        f(&mut Writes::new(&self.shared, &mut draft, self.caps, (0, When::First)));
+        f(&mut Writes::new(
+            &self.shared,
+            &mut draft,
+            self.caps,
+            (0, When::First),
+        ));
         match draft.error.take() {
             Some(error) => self.state.fail(error),
             None => self.state.set_fallback(draft),

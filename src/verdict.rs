@@ -50,7 +50,9 @@ pub struct InProgress {
 
 impl InProgress {
     pub(crate) fn new(retry_after_ms: u64) -> InProgress {
-        InProgress { retry_after_ms: retry_after_ms.max(1) }
+        InProgress {
+            retry_after_ms: retry_after_ms.max(1),
+        }
     }
 
     /// When asking again makes sense; never zero.
@@ -132,7 +134,10 @@ pub(crate) struct Extra {
 impl Sighting {
     pub(crate) fn new(first_seen_ms: u64, extra: Option<Extra>) -> Sighting {
         let extra = extra.filter(|e| *e != Extra::default()).map(Box::new);
-        Sighting { first_seen_ms, extra }
+        Sighting {
+            first_seen_ms,
+            extra,
+        }
     }
 
     /// When the id was first seen, by the store's clock, to the millisecond.
@@ -255,9 +260,18 @@ mod tests {
         assert_eq!(Verdict::First(1).action(), Action::Proceed);
         assert_eq!(Verdict::<()>::Duplicate(seen).action(), Action::Ack);
         assert_eq!(Verdict::Declined(()).action(), Action::Ack);
-        assert_eq!(Verdict::<()>::Refused(Refusal::new(0, true)).action(), Action::Ack);
-        assert_eq!(Verdict::<()>::Refused(Refusal::new(0, false)).action(), Action::DeadLetter);
-        assert_eq!(Verdict::<()>::BadId(BadId::Missing).action(), Action::DeadLetter);
+        assert_eq!(
+            Verdict::<()>::Refused(Refusal::new(0, true)).action(),
+            Action::Ack
+        );
+        assert_eq!(
+            Verdict::<()>::Refused(Refusal::new(0, false)).action(),
+            Action::DeadLetter
+        );
+        assert_eq!(
+            Verdict::<()>::BadId(BadId::Missing).action(),
+            Action::DeadLetter
+        );
         let wait = Verdict::<()>::InProgress(InProgress::new(0));
         assert_eq!(wait.action(), Action::Retry(Duration::from_millis(1)));
     }

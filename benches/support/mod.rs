@@ -76,7 +76,12 @@ impl Bed {
     pub(crate) fn new(dir: &Path, per_generation: u64, options: Options) -> Bed {
         let clock = ManualClock::new();
         let (store, scope) = open(dir, &clock, options);
-        let mut bed = Bed { store, scope, clock, next: 0 };
+        let mut bed = Bed {
+            store,
+            scope,
+            clock,
+            next: 0,
+        };
         let generations = if is_measured() { GENERATIONS } else { 2 };
         for generation in 0..generations {
             if generation > 0 {
@@ -114,6 +119,8 @@ pub(crate) fn open(dir: &Path, clock: &ManualClock, options: Options) -> (Store,
     let store = Store::open(dir, options.clock(Clock::Manual(clock.clone())));
     let store = store.expect("the store opens");
     let retention = Duration::from_millis(SLICE_MS * GENERATIONS);
-    let scope = store.scope("ids", Policy::remember(retention)).expect("a scope is made");
+    let scope = store
+        .scope("ids", Policy::remember(retention))
+        .expect("a scope is made");
     (store, scope)
 }

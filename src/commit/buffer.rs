@@ -77,7 +77,9 @@ impl Buffer {
             taken.log.finish();
             let written = queue.commit(index, &mut taken.log, &mut taken.rows);
             if let Err(error) = written {
-                index.poison.set(format!("buffered commits were not written: {error}"));
+                index
+                    .poison
+                    .set(format!("buffered commits were not written: {error}"));
                 taken.held.into_iter().for_each(|(held, _)| held.keep());
                 return Err(error.unknown());
             }
@@ -85,7 +87,8 @@ impl Buffer {
         // Only now: whoever sees an empty buffer relies on what was in it being written.
         drop(taken);
         let pending = self.pending.lock();
-        self.has_any.store(!pending.held.is_empty(), Ordering::Release);
+        self.has_any
+            .store(!pending.held.is_empty(), Ordering::Release);
         Ok(())
     }
 }

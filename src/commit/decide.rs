@@ -12,8 +12,10 @@ use std::time::{Duration, Instant};
 
 use crate::clock;
 use crate::error::{Error, ErrorKind, Result};
+use crate::index::{
+    Class, Extras, Hit, Probe, Room, SOURCE_BYTES_MAX, Scratch, Tiers, words_for_item,
+};
 use crate::policy::Retention;
-use crate::index::{Class, Extras, Hit, Probe, Room, SOURCE_BYTES_MAX, Scratch, Tiers, words_for_item};
 
 use super::Committer;
 use super::draft::{Draft, Item};
@@ -37,11 +39,21 @@ pub(crate) struct Held {
 impl Held {
     pub(super) fn new(committer: &Arc<Committer>, owner: Owner, is_rows: bool) -> Held {
         let committer = Arc::clone(committer);
-        Held { committer, owner, hashes: Vec::new(), is_rows, keep: false }
+        Held {
+            committer,
+            owner,
+            hashes: Vec::new(),
+            is_rows,
+            keep: false,
+        }
     }
 
     fn table(&self) -> &Holds {
-        if self.is_rows { &self.committer.rows } else { &self.committer.ids }
+        if self.is_rows {
+            &self.committer.rows
+        } else {
+            &self.committer.ids
+        }
     }
 
     pub(super) fn owner(&self) -> Owner {
@@ -186,9 +198,14 @@ impl Committer {
         draft.check_handles()?;
         let classes = self.classes_of(draft)?;
         let (ids, words) = need(draft);
-        let room = self.index.reserve(ids, words, clock::deadline(self.wait_max))?;
+        let room = self
+            .index
+            .reserve(ids, words, clock::deadline(self.wait_max))?;
         // How long to wait for ids is the policies' affair; for room it is not.
-        let wait = draft.scopes.iter().map(|s| s.policy.wait.unwrap_or(self.wait_max));
+        let wait = draft
+            .scopes
+            .iter()
+            .map(|s| s.policy.wait.unwrap_or(self.wait_max));
         let by = clock::deadline(wait.max().unwrap_or(self.wait_max));
         let mut decision = self.hold(draft, room, by)?;
         decision.classes = classes;
@@ -255,20 +272,20 @@ impl Committer {
         }
     }
 
-    fn entries(
-        &self,
-        draft: &Draft,
-        left_out: &[u32],
-    ) -> (Vec<Entry>, Vec<u32>, Vec<(u32, u32)>) {
+    fn entries(&self, draft: &Draft, left_out: &[u32]) -> (Vec<Entry>, Vec<u32>, Vec<(u32, u32)>) {
         let mut entries = Vec::with_capacity(draft.items.len());
         let mut entry_of = vec![NONE; draft.items.len()];
         let mut also_of = Vec::new();
-        let usable = |i: u32, item: &Item| {
-            item.bad.is_none() && !item.is_unkeyed && !left_out.contains(&i)
-        };
+        let usable =
+            |i: u32, item: &Item| item.bad.is_none() && !item.is_unkeyed && !left_out.contains(&i);
         let mut add = |item: u32, scope: u16, id: &Range<u32>| {
             let hash = self.index.ids.of(scope, draft.get(id));
-            entries.push(Entry { item, scope, hash, id: id.clone() });
+            entries.push(Entry {
+                item,
+                scope,
+                hash,
+                id: id.clone(),
+            });
             (entries.len() - 1) as u32
         };
         for (i, item) in (0..).zip(&draft.items) {
@@ -293,7 +310,10 @@ impl Committer {
         let is_first = |e: usize| d.canon.is_empty() || d.canon[e] as usize == e;
         let numbers: Vec<u32> = match d.canon.is_empty() {
             true => Vec::new(),
-            false => (0..d.entries.len()).filter(|e| is_first(*e)).map(|e| e as u32).collect(),
+            false => (0..d.entries.len())
+                .filter(|e| is_first(*e))
+                .map(|e| e as u32)
+                .collect(),
         };
         let probe = |entry: &Entry| Probe {
             hash: entry.hash,
@@ -306,7 +326,10 @@ impl Committer {
         };
         let probes: Vec<Probe<'_>> = match numbers.is_empty() {
             true => d.entries.iter().map(probe).collect(),
-            false => numbers.iter().map(|e| probe(&d.entries[*e as usize])).collect(),
+            false => numbers
+                .iter()
+                .map(|e| probe(&d.entries[*e as usize]))
+                .collect(),
         };
         let mut tiers = Tiers::default();
         let entries = d.entries.len();
@@ -338,7 +361,11 @@ fn need(draft: &Draft) -> (usize, usize) {
             Retention::Sliding { .. } => Some(SOURCE_BYTES_MAX),
             _ => item.source.as_ref().map(|s| s.len()),
         };
-        let longest = item.also.as_ref().map_or(0, |also| also.len()).max(item.id.len());
+        let longest = item
+            .also
+            .as_ref()
+            .map_or(0, |also| also.len())
+            .max(item.id.len());
         words_for_item(longest, Some(Extras::bytes_max(source)))
     });
     (draft.items.len(), words.sum())

@@ -73,29 +73,63 @@ pub(crate) enum What {
     /// Records in RocksDB's form, within `Draft::plain`.
     Plain { body: Range<usize>, count: u32 },
     /// A write that takes its row's lock.
-    Guarded { table: u32, key: Bytes, op: StoredOp },
+    Guarded {
+        table: u32,
+        key: Bytes,
+        op: StoredOp,
+    },
 }
 
 /// A guarded write with its operands in `Draft::bytes`.
 #[derive(Clone, Debug)]
 pub(crate) enum StoredOp {
-    Put { value: Bytes },
+    Put {
+        value: Bytes,
+    },
     Delete,
-    Add { by: i64, low: i64, high: i64 },
-    Transition { from: Bytes, to: Bytes },
-    CompareAndSet { expected: Option<Bytes>, value: Bytes },
-    CompareVersion { expected: Option<u64>, value: Bytes },
+    Add {
+        by: i64,
+        low: i64,
+        high: i64,
+    },
+    Transition {
+        from: Bytes,
+        to: Bytes,
+    },
+    CompareAndSet {
+        expected: Option<Bytes>,
+        value: Bytes,
+    },
+    CompareVersion {
+        expected: Option<u64>,
+        value: Bytes,
+    },
 }
 
 /// A guarded write with its operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Op<'a> {
-    Put { value: &'a [u8] },
+    Put {
+        value: &'a [u8],
+    },
     Delete,
-    Add { by: i64, low: i64, high: i64 },
-    Transition { from: &'a [u8], to: &'a [u8] },
-    CompareAndSet { expected: Option<&'a [u8]>, value: &'a [u8] },
-    CompareVersion { expected: Option<u64>, value: &'a [u8] },
+    Add {
+        by: i64,
+        low: i64,
+        high: i64,
+    },
+    Transition {
+        from: &'a [u8],
+        to: &'a [u8],
+    },
+    CompareAndSet {
+        expected: Option<&'a [u8]>,
+        value: &'a [u8],
+    },
+    CompareVersion {
+        expected: Option<u64>,
+        value: &'a [u8],
+    },
 }
 
 impl Op<'_> {
@@ -181,7 +215,11 @@ impl Draft {
             // Nearly every item: only an id, and a good one.
             let scope = self.scope_at(scope);
             let id = self.push(bytes, caps);
-            self.items.push(Item { scope, id, ..Item::default() });
+            self.items.push(Item {
+                scope,
+                id,
+                ..Item::default()
+            });
             return (self.items.len() - 1) as u32;
         }
         self.add_odd_item(scope, id, caps)
@@ -189,14 +227,16 @@ impl Draft {
 
     fn add_odd_item(&mut self, scope: &ScopeUse, id: &Id<'_>, caps: DraftCaps) -> u32 {
         let bad = check_id(id, &scope.policy);
-        let is_unkeyed = bad == Some(BadId::Missing)
-            && scope.policy.on_missing_id == OnMissingId::Process;
+        let is_unkeyed =
+            bad == Some(BadId::Missing) && scope.policy.on_missing_id == OnMissingId::Process;
         let remember_ms = self.check_remember(id, &scope.policy);
         let scope = self.scope_at(scope);
         let bad = if is_unkeyed { None } else { bad };
         let usable = bad.is_none() && !is_unkeyed;
         let id_bytes = id.bytes.filter(|_| usable).unwrap_or_default();
-        let source = id.source.filter(|_| usable && self.scopes[scope as usize].policy.sources);
+        let source = id
+            .source
+            .filter(|_| usable && self.scopes[scope as usize].policy.sources);
         let item = Item {
             scope,
             id: self.push(id_bytes, caps),
@@ -215,9 +255,13 @@ impl Draft {
     fn check_remember(&mut self, id: &Id<'_>, policy: &Policy) -> Option<u64> {
         let ms = millis(id.remember?);
         if policy.retention.longest_ms().is_none() {
-            self.fail(Error::invalid("an id of a scope that remembers for ever has a retention"));
+            self.fail(Error::invalid(
+                "an id of a scope that remembers for ever has a retention",
+            ));
         } else if ms == 0 || ms > DURATION_MS_MAX {
-            self.fail(Error::invalid("an id's retention must be 1 ms to 200 years"));
+            self.fail(Error::invalid(
+                "an id's retention must be 1 ms to 200 years",
+            ));
         }
         Some(ms)
     }
@@ -262,10 +306,17 @@ impl Draft {
             return self.add_guarded((item, when), table, key, op, caps);
         }
         if op.is_conditional() {
-            let text = format!("table {:?} is plain; conditions need a guarded one", table.name);
+            let text = format!(
+                "table {:?} is plain; conditions need a guarded one",
+                table.name
+            );
             return self.fail(Error::invalid(text));
         }
-        let value = if let Op::Put { value } = op { value.len() } else { 0 };
+        let value = if let Op::Put { value } = op {
+            value.len()
+        } else {
+            0
+        };
         if self.bytes.len() + self.plain.body().len() + key.len() + value > caps.bytes {
             let text = format!("the batch has more than {} bytes", caps.bytes);
             return self.fail(Error::new(ErrorKind::Full, text));
@@ -287,7 +338,13 @@ impl Draft {
             *count += 1;
             return;
         }
-        self.add((item, when), What::Plain { body: start..end, count: 1 });
+        self.add(
+            (item, when),
+            What::Plain {
+                body: start..end,
+                count: 1,
+            },
+        );
     }
 
     fn add_guarded(
@@ -299,20 +356,29 @@ impl Draft {
         caps: DraftCaps,
     ) {
         let op = match op {
-            Op::Put { value } => StoredOp::Put { value: self.push(value, caps) },
+            Op::Put { value } => StoredOp::Put {
+                value: self.push(value, caps),
+            },
             Op::Delete => StoredOp::Delete,
             Op::Add { by, low, high } => StoredOp::Add { by, low, high },
             Op::Transition { from, to } => {
                 let from = self.push(from, caps);
-                StoredOp::Transition { from, to: self.push(to, caps) }
+                StoredOp::Transition {
+                    from,
+                    to: self.push(to, caps),
+                }
             }
             Op::CompareAndSet { expected, value } => {
                 let expected = expected.map(|e| self.push(e, caps));
-                StoredOp::CompareAndSet { expected, value: self.push(value, caps) }
+                StoredOp::CompareAndSet {
+                    expected,
+                    value: self.push(value, caps),
+                }
             }
-            Op::CompareVersion { expected, value } => {
-                StoredOp::CompareVersion { expected, value: self.push(value, caps) }
-            }
+            Op::CompareVersion { expected, value } => StoredOp::CompareVersion {
+                expected,
+                value: self.push(value, caps),
+            },
         };
         let key = self.push(key, caps);
         let table = self.table_at(table);
@@ -338,7 +404,10 @@ impl Draft {
         if source.is_empty() || source.len() > 1024 {
             return self.fail(Error::invalid("a source's name must have 1 to 1,024 bytes"));
         }
-        if next.as_bytes().is_some_and(|b| b.len() > POSITION_BYTES_MAX) {
+        if next
+            .as_bytes()
+            .is_some_and(|b| b.len() > POSITION_BYTES_MAX)
+        {
             let text = format!("a position must have at most {POSITION_BYTES_MAX} bytes");
             return self.fail(Error::invalid(text));
         }
@@ -358,19 +427,27 @@ impl Draft {
     /// A guarded write's operands.
     pub(crate) fn op<'a>(&'a self, op: &StoredOp) -> Op<'a> {
         match op {
-            StoredOp::Put { value } => Op::Put { value: self.get(value) },
+            StoredOp::Put { value } => Op::Put {
+                value: self.get(value),
+            },
             StoredOp::Delete => Op::Delete,
-            StoredOp::Add { by, low, high } => Op::Add { by: *by, low: *low, high: *high },
-            StoredOp::Transition { from, to } => {
-                Op::Transition { from: self.get(from), to: self.get(to) }
-            }
+            StoredOp::Add { by, low, high } => Op::Add {
+                by: *by,
+                low: *low,
+                high: *high,
+            },
+            StoredOp::Transition { from, to } => Op::Transition {
+                from: self.get(from),
+                to: self.get(to),
+            },
             StoredOp::CompareAndSet { expected, value } => Op::CompareAndSet {
                 expected: expected.as_ref().map(|e| self.get(e)),
                 value: self.get(value),
             },
-            StoredOp::CompareVersion { expected, value } => {
-                Op::CompareVersion { expected: *expected, value: self.get(value) }
-            }
+            StoredOp::CompareVersion { expected, value } => Op::CompareVersion {
+                expected: *expected,
+                value: self.get(value),
+            },
         }
     }
 
@@ -382,16 +459,24 @@ impl Draft {
     /// Misuse fails each commit of the batch, not only the first: a second try must not record
     /// ids without the writes that were refused.
     pub(crate) fn check_use(&self) -> Result<()> {
-        self.error.as_ref().map_or(Ok(()), |error| Err(error.copy()))
+        self.error
+            .as_ref()
+            .map_or(Ok(()), |error| Err(error.copy()))
     }
 
     /// A dropped scope or table can't be used any more.
     pub(crate) fn check_handles(&self) -> Result<()> {
         if let Some(scope) = self.scopes.iter().find(|s| s.state.is_dropped()) {
-            return Err(Error::invalid(format!("scope {:?} was dropped", scope.state.name)));
+            return Err(Error::invalid(format!(
+                "scope {:?} was dropped",
+                scope.state.name
+            )));
         }
         if let Some(table) = self.tables.iter().find(|t| t.is_dropped()) {
-            return Err(Error::invalid(format!("table {:?} was dropped", table.name)));
+            return Err(Error::invalid(format!(
+                "table {:?} was dropped",
+                table.name
+            )));
         }
         Ok(())
     }
@@ -399,12 +484,17 @@ impl Draft {
 
 /// What is wrong with an id, if anything.
 pub(crate) fn check_id(id: &Id<'_>, policy: &Policy) -> Option<BadId> {
-    let Some(bytes) = id.bytes else { return Some(BadId::Missing) };
+    let Some(bytes) = id.bytes else {
+        return Some(BadId::Missing);
+    };
     let too_long = |b: &[u8]| b.len() > policy.id_bytes_max;
     if bytes.is_empty() {
         return Some(BadId::Empty);
     }
-    let longest = [Some(bytes), id.also].into_iter().flatten().find(|b| too_long(b))?;
+    let longest = [Some(bytes), id.also]
+        .into_iter()
+        .flatten()
+        .find(|b| too_long(b))?;
     let bytes = u32::try_from(longest.len()).unwrap_or(u32::MAX);
     let bytes_max = u32::try_from(policy.id_bytes_max).unwrap_or(u32::MAX);
     Some(BadId::TooLong { bytes, bytes_max })

@@ -46,7 +46,10 @@ impl Overlay {
     /// Begins an item.
     pub(crate) fn begin(&mut self, out: &Rep) -> ItemMark {
         self.undo.clear();
-        ItemMark { body: out.body().len(), count: out.count() }
+        ItemMark {
+            body: out.body().len(),
+            count: out.count(),
+        }
     }
 
     /// Undoes everything since the item began.

@@ -185,6 +185,7 @@ impl Committer {
         if log.is_empty() && out.is_empty() {
             // Step 7: nothing to write.
             self.counters.verdicts(&settled.verdicts);
+            self.counters.unkeyed.fetch_add(settled.unkeyed, Ordering::Relaxed);
             return Ok((settled.verdicts, Outcome::Nothing));
         }
         let ids = log.hashes().len();

@@ -6,9 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::clock::ClockState;
 use crate::error::Result;
 use crate::index::FOR_EVER_MS;
-use crate::stats::{
-    BackgroundStats, FilterStats, GenerationStats, Stats, TierStats, VerdictStats,
-};
+use crate::stats::{BackgroundStats, FilterStats, GenerationStats, Stats, TierStats, VerdictStats};
 
 use super::Committer;
 

@@ -32,7 +32,6 @@ impl Rules {
     fn in_force(&self) -> Retention {
         self.versions.last().copied().unwrap_or(Retention::Forever)
     }
-
 }
 
 /// What has become of an id within the batch.
@@ -40,7 +39,10 @@ impl Rules {
 enum Fate {
     Open,
     /// By this item.
-    Recorded { by: u32, refused: bool },
+    Recorded {
+        by: u32,
+        refused: bool,
+    },
     /// A duplicate whose expiry this batch has moved already.
     Prolonged,
 }
@@ -84,11 +86,25 @@ impl Committer {
                 }
             };
             let version = u8::try_from(versions.len() - 1).unwrap_or(u8::MAX);
-            let stamp = Stamp { scope: scope.state.number, version };
-            let meta = Meta { stamp, state: State::Seen, over: false, expiry_ms };
+            let stamp = Stamp {
+                scope: scope.state.number,
+                version,
+            };
+            let meta = Meta {
+                stamp,
+                state: State::Seen,
+                over: false,
+                expiry_ms,
+            };
             let is_plain = versions.last().is_some_and(Retention::is_fixed);
             let sources = scope.policy.sources;
-            Ok(Rules { versions, sources, placement, meta, is_plain })
+            Ok(Rules {
+                versions,
+                sources,
+                placement,
+                meta,
+                is_plain,
+            })
         });
         rules.collect()
     }
@@ -124,7 +140,10 @@ impl Committer {
         let unkeyed = settling.unkeyed;
         self.points(draft, rows)?;
         log.finish();
-        Ok(Settled { verdicts: Verdicts::new(verdicts), unkeyed })
+        Ok(Settled {
+            verdicts: Verdicts::new(verdicts),
+            unkeyed,
+        })
     }
 
     fn settling<'a>(
@@ -175,7 +194,11 @@ impl Committer {
                      `rewind` can"
                 )));
             }
-            rows.put(self.index.points.number(), source.as_bytes(), &next.encode());
+            rows.put(
+                self.index.points.number(),
+                source.as_bytes(),
+                &next.encode(),
+            );
         }
         Ok(())
     }
@@ -240,7 +263,10 @@ impl Settling<'_> {
             if let Fate::Recorded { by, refused } = self.fates[entry] {
                 return Some(self.sighting_within(by, refused));
             }
-            let hit = self.decision.hit(entry).filter(|h| h.meta.is_duplicate_at(now_ms));
+            let hit = self
+                .decision
+                .hit(entry)
+                .filter(|h| h.meta.is_duplicate_at(now_ms));
             if let Some(hit) = hit {
                 let sighting = sighting(hit, &self.rules[item.scope as usize].versions);
                 if self.fates[entry] == Fate::Open {
@@ -255,7 +281,10 @@ impl Settling<'_> {
     /// What is known of an id that an earlier item of the batch recorded.
     fn sighting_within(&self, by: u32, refused: bool) -> Sighting {
         let first = &self.draft.items[by as usize];
-        let kept = first.source.as_ref().filter(|_| self.rules[first.scope as usize].sources);
+        let kept = first
+            .source
+            .as_ref()
+            .filter(|_| self.rules[first.scope as usize].sources);
         let source = kept.and_then(|s| std::str::from_utf8(self.draft.get(s)).ok());
         let source = source.map(|s| Extras::shortened(s).into());
         Sighting::new(self.decision.now_ms, Some(Extra { source, refused }))
@@ -274,7 +303,9 @@ impl Settling<'_> {
         let first_ms = first_seen_ms(hit, &extras, &rules.versions);
         let now_ms = self.decision.now_ms;
         let ms = item.remember_ms.unwrap_or(ms);
-        let expiry_ms = now_ms.saturating_add(ms).min(first_ms.saturating_add(cap_ms));
+        let expiry_ms = now_ms
+            .saturating_add(ms)
+            .min(first_ms.saturating_add(cap_ms));
         if expiry_ms <= hit.meta.expiry_ms {
             return;
         }
@@ -283,8 +314,15 @@ impl Settling<'_> {
         // An id's own retention has its own class; else the class is one of the scope's, and a
         // longer one is always a right place.
         let class = item.remember_ms.and_then(|_| self.decision.class(i));
-        let own = class.map_or(rules.placement, |c| c.slice(expiry_ms)).max(hit.placement);
-        let meta = Meta { stamp, state: State::Seen, over: true, expiry_ms };
+        let own = class
+            .map_or(rules.placement, |c| c.slice(expiry_ms))
+            .max(hit.placement);
+        let meta = Meta {
+            stamp,
+            state: State::Seen,
+            over: true,
+            expiry_ms,
+        };
         self.extras.clear();
         extras.encode(&mut self.extras);
         let hash = self.decision.hash(entry);
@@ -299,17 +337,25 @@ impl Settling<'_> {
             return Ok(Outcome::Done);
         }
         let mark = self.overlay.begin(self.rows);
-        let Some(refused) = self.apply(writes, When::First)? else { return Ok(Outcome::Done) };
+        let Some(refused) = self.apply(writes, When::First)? else {
+            return Ok(Outcome::Done);
+        };
         self.overlay.undo(&mark, self.rows);
         if !item.has_fallback {
-            return Ok(Outcome::Refused { write: refused, settled: false });
+            return Ok(Outcome::Refused {
+                write: refused,
+                settled: false,
+            });
         }
         let mark = self.overlay.begin(self.rows);
         let settled = self.apply(writes, When::Refused)?.is_none();
         if !settled {
             self.overlay.undo(&mark, self.rows);
         }
-        Ok(Outcome::Refused { write: refused, settled })
+        Ok(Outcome::Refused {
+            write: refused,
+            settled,
+        })
     }
 
     /// Applies the writes of one kind; the position of the first that is refused.
@@ -318,7 +364,8 @@ impl Settling<'_> {
         for write in writes.iter().filter(|w| w.when == when) {
             match &write.what {
                 What::Plain { body, count } => {
-                    self.rows.copy(&self.draft.plain.body()[body.clone()], *count);
+                    self.rows
+                        .copy(&self.draft.plain.body()[body.clone()], *count);
                     at += count;
                 }
                 What::Guarded { table, key, op } => {
@@ -381,7 +428,11 @@ impl Settling<'_> {
             placement = placement.max(hit.placement);
         }
         let over = hit.is_some();
-        let meta = Meta { over, expiry_ms, ..rules.meta };
+        let meta = Meta {
+            over,
+            expiry_ms,
+            ..rules.meta
+        };
         let (hash, id) = (self.decision.hash(entry), self.draft.get(&item.id));
         if extras.is_empty() {
             self.log.add(hash, &meta, placement, id, None);
@@ -395,8 +446,13 @@ impl Settling<'_> {
 
 fn first_seen_ms(hit: &Hit, extras: &Extras<'_>, versions: &[Retention]) -> u64 {
     let version = usize::from(hit.meta.stamp.version);
-    let retention_ms = versions.get(version).and_then(Retention::longest_ms).unwrap_or(0);
-    extras.first_seen_ms.unwrap_or(hit.meta.expiry_ms.saturating_sub(retention_ms))
+    let retention_ms = versions
+        .get(version)
+        .and_then(Retention::longest_ms)
+        .unwrap_or(0);
+    extras
+        .first_seen_ms
+        .unwrap_or(hit.meta.expiry_ms.saturating_sub(retention_ms))
 }
 
 /// What a record says of its id.
@@ -407,5 +463,11 @@ pub(crate) fn sighting(hit: &Hit, versions: &[Retention]) -> Sighting {
         return Sighting::new(first_ms, None);
     }
     let source = extras.source.map(Box::from);
-    Sighting::new(first_ms, Some(Extra { source, refused: extras.refused }))
+    Sighting::new(
+        first_ms,
+        Some(Extra {
+            source,
+            refused: extras.refused,
+        }),
+    )
 }

@@ -138,7 +138,13 @@ impl Lane {
     ) -> Result<Submission> {
         let done = Arc::new(Promise::default());
         let failures = self.failures_of(&draft)?;
-        let job = Job { draft, held, level, done: Arc::clone(&done), failures };
+        let job = Job {
+            draft,
+            held,
+            level,
+            done: Arc::clone(&done),
+            failures,
+        };
         let mut lane = self.running.lock();
         if lane.is_none() {
             *lane = Some(start(committer, &self.failures)?);
@@ -178,7 +184,9 @@ fn start(committer: &Arc<Committer>, failures: &Arc<Failures>) -> Result<Running
     let (writer, syncer) = (Arc::clone(committer), Arc::clone(committer));
     let failures = Arc::clone(failures);
     let threads = vec![
-        spawn("firstseen-write", move || write_all(&writer, &taken, &written, &failures))?,
+        spawn("firstseen-write", move || {
+            write_all(&writer, &taken, &written, &failures)
+        })?,
         spawn("firstseen-sync", move || sync_all(&syncer, &syncing))?,
     ];
     Ok(Running { jobs, threads })
@@ -192,7 +200,9 @@ fn behind_a_failure(source: &str) -> Error {
 }
 
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
-    Ok(std::thread::Builder::new().name(name.to_string()).spawn(run)?)
+    Ok(std::thread::Builder::new()
+        .name(name.to_string())
+        .spawn(run)?)
 }
 
 fn write_all(

@@ -275,7 +275,7 @@ impl Committer {
         draft.points = std::mem::take(&mut tx.points);
         self.points(draft, &mut tx.rows)?;
         let verdict = refusal.map_or(Verdict::First(()), Verdict::Refused);
-        let unkeyed = u64::from(draft.items[0].is_unkeyed);
+        let unkeyed = u64::from(draft.items[0].is_unkeyed && refusal.is_none());
         let ids = log.hashes().len();
         let level = if level == Durability::Buffered { Durability::Written } else { level };
         let decide::Decision { held, room, .. } = decision;

@@ -81,7 +81,13 @@ impl Family {
         let number = rep::family_of(probe.data())
             .ok_or_else(|| Error::damaged(format!("column family {name} has no number")))?;
         let name = name.to_string();
-        Ok(Arc::new(Family { handle, db: Arc::clone(db), name, number, kind }))
+        Ok(Arc::new(Family {
+            handle,
+            db: Arc::clone(db),
+            name,
+            number,
+            kind,
+        }))
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -116,7 +122,10 @@ impl Family {
         // SAFETY: only the lifetime changes. The iterator borrows the database, which `_family`
         // keeps alive, and it is declared (so dropped) first.
         let iterator = unsafe { std::mem::transmute::<RawRows<'_>, RawRows<'static>>(iterator) };
-        Rows { iterator, _family: Arc::clone(self) }
+        Rows {
+            iterator,
+            _family: Arc::clone(self),
+        }
     }
 
     /// Bytes of its files on disk.
@@ -126,7 +135,11 @@ impl Family {
 
     /// An integer property of RocksDB's; 0 if it has no such value.
     pub(crate) fn integer(&self, property: &str) -> Result<u64> {
-        Ok(self.db.property_int_value_cf(&self.handle, property).map_err(map)?.unwrap_or(0))
+        Ok(self
+            .db
+            .property_int_value_cf(&self.handle, property)
+            .map_err(map)?
+            .unwrap_or(0))
     }
 }
 
@@ -212,7 +225,11 @@ impl Engine {
         let mut descriptors = Vec::with_capacity(names.len());
         let mut kinds = Vec::with_capacity(names.len());
         for name in &names {
-            let kind = if name == DEFAULT_FAMILY { Some(Kind::Rows) } else { kind(name) };
+            let kind = if name == DEFAULT_FAMILY {
+                Some(Kind::Rows)
+            } else {
+                kind(name)
+            };
             let kind = kind.ok_or_else(|| {
                 Error::damaged(format!("column family {name} is none this release knows"))
             })?;
@@ -224,11 +241,20 @@ impl Engine {
         let db = Db::open_cf_descriptors(&database, &path, descriptors).map_err(map)?;
         settings.home.set_has_data();
         let db = Arc::new(db);
-        let ours = names.iter().zip(kinds).filter(|(n, _)| *n != DEFAULT_FAMILY);
-        let families =
-            ours.map(|(n, kind)| Family::new(&db, n, kind)).collect::<Result<Vec<_>>>()?;
+        let ours = names
+            .iter()
+            .zip(kinds)
+            .filter(|(n, _)| *n != DEFAULT_FAMILY);
+        let families = ours
+            .map(|(n, kind)| Family::new(&db, n, kind))
+            .collect::<Result<Vec<_>>>()?;
         let run_options = options::family(&settings, Kind::Generation, "");
-        let engine = Engine { db, settings, run_options, written_to: Mutex::default() };
+        let engine = Engine {
+            db,
+            settings,
+            run_options,
+            written_to: Mutex::default(),
+        };
         families.iter().for_each(|f| engine.remember(f));
         Ok((engine, families))
     }
@@ -260,7 +286,9 @@ impl Engine {
     pub(crate) fn write(&self, batch: &[u8]) -> Result<()> {
         let mut options = WriteOptions::default();
         options.set_sync(false);
-        self.db.write_opt(WriteBatch::from_data(batch), &options).map_err(map)
+        self.db
+            .write_opt(WriteBatch::from_data(batch), &options)
+            .map_err(map)
     }
 
     /// Makes everything written so far durable.
@@ -281,7 +309,9 @@ impl Engine {
         };
         for family in families.iter().filter_map(Weak::upgrade) {
             if family.integer("rocksdb.num-entries-active-mem-table")? > 0 {
-                self.db.flush_cf_opt(&family.handle, &options).map_err(map)?;
+                self.db
+                    .flush_cf_opt(&family.handle, &options)
+                    .map_err(map)?;
             }
         }
         Ok(())
@@ -300,12 +330,16 @@ impl Engine {
         options.set_snapshot_consistency(false);
         options.set_allow_global_seqno(true);
         options.set_allow_blocking_flush(true);
-        self.db.ingest_external_file_cf_opts(&family.handle, &options, vec![file]).map_err(map)
+        self.db
+            .ingest_external_file_cf_opts(&family.handle, &options, vec![file])
+            .map_err(map)
     }
 
     /// Removes the files that lie wholly within the keys `from..=to`.
     pub(crate) fn remove_files(&self, family: &Family, from: &[u8], to: &[u8]) -> Result<()> {
-        self.db.delete_file_in_range_cf(&family.handle, from, to).map_err(map)
+        self.db
+            .delete_file_in_range_cf(&family.handle, from, to)
+            .map_err(map)
     }
 
     /// Tells whether the database is still open, without keeping it so.
@@ -315,7 +349,9 @@ impl Engine {
 
     /// Makes a consistent copy of the database in a new directory.
     pub(crate) fn checkpoint(&self, path: &std::path::Path) -> Result<()> {
-        Checkpoint::new(&*self.db).and_then(|c| c.create_checkpoint(path)).map_err(map)
+        Checkpoint::new(&*self.db)
+            .and_then(|c| c.create_checkpoint(path))
+            .map_err(map)
     }
 
     /// Background errors RocksDB has latched; writes fail until the store is reopened.
@@ -327,7 +363,9 @@ impl Engine {
     /// Whether RocksDB holds writes back now, and how fast it lets them through (0: it does not
     /// hold them back).
     pub(crate) fn write_rate_limit(&self) -> u64 {
-        let rate = self.db.property_int_value("rocksdb.actual-delayed-write-rate");
+        let rate = self
+            .db
+            .property_int_value("rocksdb.actual-delayed-write-rate");
         rate.ok().flatten().unwrap_or(0)
     }
 

@@ -34,14 +34,34 @@ mod tests {
     fn each_kind_has_its_reaction() {
         for (raw, text, kind) in [
             (Raw::Corruption, "Corruption: bad block", ErrorKind::Damaged),
-            (Raw::IOError, "IO error: No space left on device: x", ErrorKind::Full),
-            (Raw::IOError, "IO error: lock hold by current process", ErrorKind::AlreadyOpen),
+            (
+                Raw::IOError,
+                "IO error: No space left on device: x",
+                ErrorKind::Full,
+            ),
+            (
+                Raw::IOError,
+                "IO error: lock hold by current process",
+                ErrorKind::AlreadyOpen,
+            ),
             (Raw::IOError, "IO error: While fsync", ErrorKind::Degraded),
             (Raw::Busy, "Resource busy", ErrorKind::Busy),
             (Raw::TryAgain, "Try again", ErrorKind::Busy),
-            (Raw::InvalidArgument, "Opening an existing DB with no WAL files", ErrorKind::Damaged),
-            (Raw::InvalidArgument, "column family not found", ErrorKind::Invalid),
-            (Raw::ShutdownInProgress, "Shutdown in progress", ErrorKind::Closed),
+            (
+                Raw::InvalidArgument,
+                "Opening an existing DB with no WAL files",
+                ErrorKind::Damaged,
+            ),
+            (
+                Raw::InvalidArgument,
+                "column family not found",
+                ErrorKind::Invalid,
+            ),
+            (
+                Raw::ShutdownInProgress,
+                "Shutdown in progress",
+                ErrorKind::Closed,
+            ),
             (Raw::Unknown, "?", ErrorKind::Degraded),
         ] {
             assert_eq!(kind_of(raw, text), kind, "{text}");

@@ -37,7 +37,10 @@ impl Home {
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn memory() -> Result<Home> {
         let memory = Some(std::sync::Arc::new(Memory::new()?));
-        Ok(Home { dir: PathBuf::from(memory::PATH), memory })
+        Ok(Home {
+            dir: PathBuf::from(memory::PATH),
+            memory,
+        })
     }
 
     pub(crate) fn at(dir: &Path) -> Home {
@@ -103,8 +106,12 @@ impl Home {
         in_memory!(self, _ => Ok(None));
         fs::create_dir_all(&self.dir)?;
         let path = self.dir.join("LOCK");
-        let mut file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)?;
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)?;
         match file.try_lock() {
             Ok(()) => {
                 file.set_len(0)?;

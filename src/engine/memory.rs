@@ -22,7 +22,11 @@ pub(crate) struct Memory {
 impl Memory {
     pub(super) fn new() -> Result<Memory> {
         let env = rocksdb::Env::mem_env().map_err(super::fault::map)?;
-        Ok(Memory { env, files: Mutex::default(), has_data: AtomicBool::new(false) })
+        Ok(Memory {
+            env,
+            files: Mutex::default(),
+            has_data: AtomicBool::new(false),
+        })
     }
 
     pub(super) fn has_data(&self) -> bool {
@@ -43,9 +47,12 @@ impl Memory {
 
     pub(super) fn overwrite(&self, name: &str, offset: u64, bytes: &[u8]) -> Result<()> {
         let mut files = self.files.lock();
-        let file =
-            files.get_mut(name).ok_or_else(|| Error::damaged(format!("{name} is missing")))?;
-        let slot = usize::try_from(offset).ok().and_then(|at| file.get_mut(at..at + bytes.len()));
+        let file = files
+            .get_mut(name)
+            .ok_or_else(|| Error::damaged(format!("{name} is missing")))?;
+        let slot = usize::try_from(offset)
+            .ok()
+            .and_then(|at| file.get_mut(at..at + bytes.len()));
         let slot = slot.ok_or_else(|| Error::damaged(format!("{name} is too short")))?;
         slot.copy_from_slice(bytes);
         Ok(())
@@ -56,6 +63,11 @@ impl Memory {
     }
 
     pub(super) fn list(&self, prefix: &str) -> Vec<String> {
-        self.files.lock().keys().filter(|k| k.starts_with(prefix)).cloned().collect()
+        self.files
+            .lock()
+            .keys()
+            .filter(|k| k.starts_with(prefix))
+            .cloned()
+            .collect()
     }
 }

@@ -62,7 +62,9 @@ impl FamilyTuning {
 pub(super) fn database(s: &Settings, recovery: Recovery) -> Result<Options> {
     let mut base = Options::default();
     // Not wrapped by the crate; must come first, since it makes a new options object.
-    let mut o = base.get_options_from_string("track_and_verify_wals=true").map_err(map)?;
+    let mut o = base
+        .get_options_from_string("track_and_verify_wals=true")
+        .map_err(map)?;
     #[cfg(any(test, feature = "testing"))]
     if let Some(memory) = &s.home.memory {
         o.set_env(&memory.env);

@@ -97,7 +97,9 @@ impl Rep {
 /// The family number of a batch that holds one put into it. The crate has no getter for it.
 pub(super) fn family_of(batch: &[u8]) -> Option<u32> {
     let record = batch.get(HEADER_BYTES..)?;
-    let (&PUT, rest) = record.split_first()? else { return None };
+    let (&PUT, rest) = record.split_first()? else {
+        return None;
+    };
     let mut number = 0_u32;
     for (i, byte) in rest.iter().take(5).enumerate() {
         number |= u32::from(byte & 0x7f) << (7 * i);
@@ -157,7 +159,10 @@ fn take_sized(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 fn sized(out: &mut Vec<u8>, bytes: &[u8]) {
-    varint(out, u32::try_from(bytes.len()).expect("keys and values are bounded far below 4 GiB"));
+    varint(
+        out,
+        u32::try_from(bytes.len()).expect("keys and values are bounded far below 4 GiB"),
+    );
     out.extend_from_slice(bytes);
 }
 
@@ -181,7 +186,9 @@ mod tests {
         rep.delete(1, b"k");
         let mut expected = vec![0; 8];
         expected.extend([2, 0, 0, 0]);
-        expected.extend([5, 0xac, 0x02, 3, b'k', b'e', b'y', 5, b'v', b'a', b'l', b'u', b'e']);
+        expected.extend([
+            5, 0xac, 0x02, 3, b'k', b'e', b'y', 5, b'v', b'a', b'l', b'u', b'e',
+        ]);
         expected.extend([4, 1, 1, b'k']);
         assert_eq!(rep.whole(), expected);
         assert_eq!(family_of(&rep.whole()), Some(300));
@@ -210,6 +217,9 @@ mod tests {
         assert_eq!(batch.len(), 2);
         let mut seen = Seen(Vec::new());
         batch.iterate_cf(&mut seen);
-        assert_eq!(seen.0, [(9, long.clone(), Some(long)), (9, b"x".to_vec(), None)]);
+        assert_eq!(
+            seen.0,
+            [(9, long.clone(), Some(long)), (9, b"x".to_vec(), None)]
+        );
     }
 }

@@ -145,7 +145,10 @@ impl Filter {
             for (block, bytes) in read.iter_mut().zip(blocks) {
                 *block = block_from(bytes);
             }
-            Filter { blocks: read, ids: u64::from_le_bytes(*ids) }
+            Filter {
+                blocks: read,
+                ids: u64::from_le_bytes(*ids),
+            }
         })
     }
 }

@@ -26,7 +26,10 @@ pub(super) struct Gate {
 
 impl Gate {
     pub(super) fn new(next_n: u64) -> Gate {
-        Gate { next_n, batch: Vec::new() }
+        Gate {
+            next_n,
+            batch: Vec::new(),
+        }
     }
 }
 
@@ -73,7 +76,10 @@ impl Index {
         let _guard = PanicGuard(&self.poison);
         self.poison.check()?;
         if self.is_full() {
-            return Err(Error::new(ErrorKind::Full, "the disk has too little free space"));
+            return Err(Error::new(
+                ErrorKind::Full,
+                "the disk has too little free space",
+            ));
         }
         let view = self.view.load();
         let segment = view.current();
@@ -108,12 +114,15 @@ impl Index {
             }
             None => {}
         }
-        self.engine.write(batch).map_err(|error| self.write_failed(n, error))
+        self.engine
+            .write(batch)
+            .map_err(|error| self.write_failed(n, error))
     }
 
     /// The write's fate is unknown: stop writing, say so to everyone.
     fn write_failed(&self, n: u64, error: Error) -> Error {
-        self.poison.set(format!("a write failed: {}", error.message()));
+        self.poison
+            .set(format!("a write failed: {}", error.message()));
         self.durable.wake();
         self.undecided(n, error.context("the write failed"))
     }

@@ -23,7 +23,10 @@ use super::record::{FOR_EVER_MS, Slice};
 pub(crate) const FOR_EVER_CLASS: u8 = 31;
 
 /// The slice of what is never forgotten: the latest of all.
-pub(crate) const FOR_EVER: Slice = Slice { end_ms: FOR_EVER_MS, class: FOR_EVER_CLASS };
+pub(crate) const FOR_EVER: Slice = Slice {
+    end_ms: FOR_EVER_MS,
+    class: FOR_EVER_CLASS,
+};
 
 /// A class as it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +46,10 @@ impl Class {
     pub(crate) fn slice(&self, expiry_ms: u64) -> Slice {
         let end_ms = (expiry_ms / self.width_ms + 1).saturating_mul(self.width_ms);
         // Not even a saturated end may pass for "for ever".
-        Slice { end_ms: end_ms.min(FOR_EVER_MS - 1), class: self.number }
+        Slice {
+            end_ms: end_ms.min(FOR_EVER_MS - 1),
+            class: self.number,
+        }
     }
 }
 
@@ -65,7 +71,12 @@ impl Classes {
     pub(crate) fn new(all: Vec<Class>, slices: u32, families_max: u32) -> Classes {
         let (slices, families_max) = (slices.into(), families_max.into());
         let shortest_ms = std::array::from_fn(|_| AtomicU64::new(u64::MAX));
-        Classes { all: RwLock::new(all), shortest_ms, slices, families_max }
+        Classes {
+            all: RwLock::new(all),
+            shortest_ms,
+            slices,
+            families_max,
+        }
     }
 
     pub(crate) fn get(&self, number: u8) -> Option<Class> {
@@ -87,9 +98,10 @@ impl Classes {
     /// From when on ids hardly fall into a slice any more, so that its runs are worth merging.
     /// A later one is still placed right.
     pub(crate) fn closes_ms(&self, slice: Slice) -> u64 {
-        let (Some(class), Some(shortest)) =
-            (self.get(slice.class), self.shortest_ms.get(usize::from(slice.class)))
-        else {
+        let (Some(class), Some(shortest)) = (
+            self.get(slice.class),
+            self.shortest_ms.get(usize::from(slice.class)),
+        ) else {
             return FOR_EVER_MS;
         };
         let retention_ms = shortest.load(Ordering::Relaxed).min(class.span_ms);
@@ -117,10 +129,17 @@ impl Classes {
         // One family is the one that never ends.
         let used: u64 = 1 + all.iter().map(Class::families).sum::<u64>();
         let number = u8::try_from(all.len()).unwrap_or(FOR_EVER_CLASS);
+        // Half of what is left at most, so that there is something for later classes.
+        let left = self.families_max.saturating_sub(used);
         let mut slices = self.slices;
         while slices >= 1 && number < FOR_EVER_CLASS {
-            let class = Class { number, span_ms, width_ms: (span_ms / slices).max(1) };
-            if used + class.families() <= self.families_max {
+            let class = Class {
+                number,
+                span_ms,
+                width_ms: (span_ms / slices).max(1),
+            };
+            let share = if slices == 1 { left } else { left / 2 };
+            if class.families() <= share {
                 return Ok(class);
             }
             slices /= 2;
@@ -158,10 +177,32 @@ mod tests {
 
     #[test]
     fn a_slice_ends_after_what_is_in_it() {
-        let class = Class { number: 2, span_ms: 4096, width_ms: 512 };
-        assert_eq!(class.slice(0), Slice { end_ms: 512, class: 2 });
-        assert_eq!(class.slice(511), Slice { end_ms: 512, class: 2 });
-        assert_eq!(class.slice(512), Slice { end_ms: 1024, class: 2 });
+        let class = Class {
+            number: 2,
+            span_ms: 4096,
+            width_ms: 512,
+        };
+        assert_eq!(
+            class.slice(0),
+            Slice {
+                end_ms: 512,
+                class: 2
+            }
+        );
+        assert_eq!(
+            class.slice(511),
+            Slice {
+                end_ms: 512,
+                class: 2
+            }
+        );
+        assert_eq!(
+            class.slice(512),
+            Slice {
+                end_ms: 1024,
+                class: 2
+            }
+        );
         assert!(class.slice(u64::MAX - 2) < FOR_EVER);
     }
 
@@ -182,7 +223,7 @@ mod tests {
         let all = classes.all.read();
         let used: u64 = 1 + all.iter().map(Class::families).sum::<u64>();
         assert!(used <= 32, "{used}");
-        assert!(all.len() >= 3);
+        assert!(all.len() >= 5, "{all:?}");
         assert!(refused > 0);
     }
 

@@ -32,7 +32,9 @@ impl Index {
             self.poison.check()?;
             self.engine.drop_family(&generation.family)?;
             failpoint!("drop::dropped");
-            self.engine.home().remove(&snapshot::name(generation.slice))?;
+            self.engine
+                .home()
+                .remove(&snapshot::name(generation.slice))?;
             Index::count(&self.counts.drops);
         }
         Ok(())

@@ -46,7 +46,9 @@ impl<'a> Extras<'a> {
         let mut extras = Extras::default();
         while let [tag, low, high, rest @ ..] = bytes {
             let len = usize::from(u16::from_le_bytes([*low, *high]));
-            let Some((field, rest)) = rest.split_at_checked(len) else { break };
+            let Some((field, rest)) = rest.split_at_checked(len) else {
+                break;
+            };
             match *tag {
                 FIRST_SEEN => extras.first_seen_ms = field.try_into().ok().map(u64::from_le_bytes),
                 SOURCE => extras.source = std::str::from_utf8(field).ok(),
@@ -86,11 +88,19 @@ mod tests {
 
     #[test]
     fn fields_are_golden_and_read_back() {
-        let extras = Extras { first_seen_ms: Some(0x0102), source: Some("o/3"), refused: true };
+        let extras = Extras {
+            first_seen_ms: Some(0x0102),
+            source: Some("o/3"),
+            refused: true,
+        };
         let mut bytes = Vec::new();
         extras.encode(&mut bytes);
-        let expected =
-            [&[1, 8, 0, 2, 1, 0, 0, 0, 0, 0, 0, 2, 3, 0][..], b"o/3", &[3, 0, 0]].concat();
+        let expected = [
+            &[1, 8, 0, 2, 1, 0, 0, 0, 0, 0, 0, 2, 3, 0][..],
+            b"o/3",
+            &[3, 0, 0],
+        ]
+        .concat();
         assert_eq!(bytes, expected);
         assert_eq!(Extras::decode(&bytes), extras);
         assert!(bytes.len() <= Extras::bytes_max(extras.source.map(str::len)));
@@ -99,7 +109,12 @@ mod tests {
     #[test]
     fn damage_is_no_panic() {
         let mut bytes = Vec::new();
-        Extras { first_seen_ms: Some(1), source: Some("x"), refused: false }.encode(&mut bytes);
+        Extras {
+            first_seen_ms: Some(1),
+            source: Some("x"),
+            refused: false,
+        }
+        .encode(&mut bytes);
         for cut in 0..bytes.len() {
             let _ = Extras::decode(&bytes[..cut]);
         }

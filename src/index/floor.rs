@@ -72,7 +72,12 @@ impl Mark {
         let mut incarnation = [0; 16];
         incarnation.copy_from_slice(&slot[21..37]);
         let unsynced = slot[20] & UNSYNCED != 0;
-        Some(Mark { sequence: u64_at(4), n: u64_at(12), unsynced, incarnation })
+        Some(Mark {
+            sequence: u64_at(4),
+            n: u64_at(12),
+            unsynced,
+            incarnation,
+        })
     }
 }
 
@@ -88,7 +93,9 @@ impl Floor {
     /// # Errors
     /// `Damaged` if neither slot is valid.
     pub(crate) fn read(home: &Home) -> Result<Option<Mark>> {
-        let Some(bytes) = home.read(NAME)? else { return Ok(None) };
+        let Some(bytes) = home.read(NAME)? else {
+            return Ok(None);
+        };
         let slots = SLOT_AT.iter().filter_map(|at| {
             let at = usize::try_from(*at).ok()?;
             Mark::decode(bytes.get(at..)?)
@@ -104,7 +111,12 @@ impl Floor {
         let mut incarnation = [0; 16];
         getrandom::fill(&mut incarnation)
             .map_err(|e| Error::new(ErrorKind::Degraded, format!("no randomness: {e}")))?;
-        let mark = Mark { sequence: FRESH, n, unsynced, incarnation };
+        let mark = Mark {
+            sequence: FRESH,
+            n,
+            unsynced,
+            incarnation,
+        };
         let mut bytes = vec![0; 8192];
         bytes[..SLOT_BYTES].copy_from_slice(&mark.encode());
         home.replace(NAME, &bytes)?;
@@ -112,7 +124,10 @@ impl Floor {
     }
 
     pub(crate) fn new(home: Home, mark: Mark) -> Floor {
-        Floor { home, mark: Mutex::new(mark) }
+        Floor {
+            home,
+            mark: Mutex::new(mark),
+        }
     }
 
     /// The last commit known durable.
@@ -176,7 +191,12 @@ mod tests {
 
     #[test]
     fn a_slot_is_golden() {
-        let mark = Mark { sequence: 2, n: 3, unsynced: true, incarnation: [9; 16] };
+        let mark = Mark {
+            sequence: 2,
+            n: 3,
+            unsynced: true,
+            incarnation: [9; 16],
+        };
         let bytes = mark.encode();
         let mut expected = b"FSf1".to_vec();
         expected.extend([2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 1]);

@@ -29,7 +29,9 @@ pub(crate) fn log_key(n: u64) -> [u8; 8] {
 
 /// The commit number of a log key.
 pub(crate) fn log_number(key: &[u8]) -> Result<u64> {
-    let key = key.try_into().map_err(|_| Error::damaged("a log key is not 8 bytes"))?;
+    let key = key
+        .try_into()
+        .map_err(|_| Error::damaged("a log key is not 8 bytes"))?;
     Ok(u64::from_be_bytes(key))
 }
 
@@ -88,7 +90,11 @@ impl LogBuilder {
     fn start(&mut self, meta: &Meta, placement: Slice, id_len: usize, rich: bool) {
         self.close();
         let mut flags = 0;
-        flags |= if meta.state == State::Forgotten { FORGOTTEN } else { 0 };
+        flags |= if meta.state == State::Forgotten {
+            FORGOTTEN
+        } else {
+            0
+        };
         flags |= if meta.over { OVER } else { 0 };
         flags |= if rich { RICH } else { 0 };
         let v = &mut self.value;
@@ -102,7 +108,14 @@ impl LogBuilder {
         v.extend_from_slice(&len.to_le_bytes());
         let count_at = v.len();
         v.extend_from_slice(&0_u32.to_le_bytes());
-        self.open = Some(Open { meta: *meta, placement, id_len, rich, count_at, count: 0 });
+        self.open = Some(Open {
+            meta: *meta,
+            placement,
+            id_len,
+            rich,
+            count_at,
+            count: 0,
+        });
     }
 
     fn close(&mut self) {
@@ -148,7 +161,6 @@ impl LogBuilder {
     pub(crate) fn is_empty(&self) -> bool {
         self.hashes.is_empty()
     }
-
 }
 
 /// A section of a log record.
@@ -180,10 +192,25 @@ impl<'a> Sections<'a> {
             return Err(Error::damaged("a log record has unknown flags"));
         }
         let u64_at = |at: usize| u64::from_le_bytes(take(header, at));
-        let stamp = Stamp { scope: u16::from_le_bytes(take(header, 1)), version: header[3] };
-        let state = if flags & FORGOTTEN != 0 { State::Forgotten } else { State::Seen };
-        let meta = Meta { stamp, state, over: flags & OVER != 0, expiry_ms: u64_at(5) };
-        let placement = Slice { end_ms: u64_at(13), class: header[4] };
+        let stamp = Stamp {
+            scope: u16::from_le_bytes(take(header, 1)),
+            version: header[3],
+        };
+        let state = if flags & FORGOTTEN != 0 {
+            State::Forgotten
+        } else {
+            State::Seen
+        };
+        let meta = Meta {
+            stamp,
+            state,
+            over: flags & OVER != 0,
+            expiry_ms: u64_at(5),
+        };
+        let placement = Slice {
+            end_ms: u64_at(13),
+            class: header[4],
+        };
         let id_len = u16::from_le_bytes(take(header, 21));
         let count = u32::from_le_bytes(take(header, 23));
         let rich = flags & RICH != 0;
@@ -195,11 +222,20 @@ impl<'a> Sections<'a> {
                 end = at + 2 + usize::from(u16::from_le_bytes(take(len, 0)));
             }
         } else {
-            end = (count as usize).checked_mul(id_len.into()).ok_or_else(cut)?;
+            end = (count as usize)
+                .checked_mul(id_len.into())
+                .ok_or_else(cut)?;
         }
         let (ids, rest) = rest.split_at_checked(end).ok_or_else(cut)?;
         self.rest = rest;
-        Ok(Section { meta, placement, count, id_len, rich, ids })
+        Ok(Section {
+            meta,
+            placement,
+            count,
+            id_len,
+            rich,
+            ids,
+        })
     }
 }
 
@@ -255,11 +291,22 @@ mod tests {
     use super::*;
 
     fn meta(expiry_ms: u64) -> Meta {
-        let stamp = Stamp { scope: 0x0102, version: 3 };
-        Meta { stamp, state: State::Seen, over: false, expiry_ms }
+        let stamp = Stamp {
+            scope: 0x0102,
+            version: 3,
+        };
+        Meta {
+            stamp,
+            state: State::Seen,
+            over: false,
+            expiry_ms,
+        }
     }
 
-    const PLACE: Slice = Slice { end_ms: 0x1122, class: 4 };
+    const PLACE: Slice = Slice {
+        end_ms: 0x1122,
+        class: 4,
+    };
 
     #[test]
     fn a_section_is_golden() {
@@ -277,7 +324,11 @@ mod tests {
     #[test]
     fn what_was_added_is_read_back() {
         let mut log = LogBuilder::default();
-        let forgotten = Meta { state: State::Forgotten, over: true, ..meta(9) };
+        let forgotten = Meta {
+            state: State::Forgotten,
+            over: true,
+            ..meta(9)
+        };
         let ids = [
             (meta(5), "a", None),
             (meta(5), "bb", None),

@@ -72,7 +72,12 @@ pub(crate) fn lookup(
         return Ok(());
     }
     scratch.masks.clear();
-    scratch.masks.extend(scratch.open.iter().map(|i| Filter::mask(probes[*i as usize].hash)));
+    scratch.masks.extend(
+        scratch
+            .open
+            .iter()
+            .map(|i| Filter::mask(probes[*i as usize].hash)),
+    );
     scratch.touched.clear();
     scratch.touched.resize(scratch.open.len(), false);
     for generation in &view.generations {
@@ -141,13 +146,19 @@ fn filter_run(
     scratch: &mut Scratch,
     tiers: &mut Tiers,
 ) {
-    let Scratch { open, maybe, masks, touched } = scratch;
+    let Scratch {
+        open,
+        maybe,
+        masks,
+        touched,
+    } = scratch;
     maybe.clear();
     let filter = run.filter();
     let Some(filter) = filter.as_ref() else {
-        maybe.extend((0..open.len() as u32).filter(|at| {
-            probes[open[*at as usize] as usize].classes & class != 0
-        }));
+        maybe.extend(
+            (0..open.len() as u32)
+                .filter(|at| probes[open[*at as usize] as usize].classes & class != 0),
+        );
         tiers.unfiltered += maybe.len() as u64;
         maybe.iter().for_each(|at| touched[*at as usize] = true);
         return;
@@ -181,8 +192,11 @@ fn read_run(
 ) -> Result<Vec<(u32, Hit)>> {
     let probe = |at: u32| &probes[scratch.open[at as usize] as usize];
     let pages = run.info.pages;
-    let mut wanted: Vec<(u32, u32)> =
-        scratch.maybe.iter().map(|at| (page_of(probe(*at).hash, pages), *at)).collect();
+    let mut wanted: Vec<(u32, u32)> = scratch
+        .maybe
+        .iter()
+        .map(|at| (page_of(probe(*at).hash, pages), *at))
+        .collect();
     let mut hits = Vec::new();
     let mut check = |page: &Page<'_>, at: u32| {
         let p = probe(at);

@@ -7,22 +7,24 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use crate::engine::{Home, Kind, Rep, failpoint};
+use crate::clock::Stopwatch;
+use crate::engine::{Family, Home, Kind, Rep, failpoint};
 use crate::error::{Error, ErrorKind, Result};
 
 use super::floor::Floor;
 use super::active::EntryAt;
+use super::record::Slice;
 use super::run::Run;
 use super::segment::Segment;
-use super::view::Generation;
 use super::{Index, meta, names};
 
 /// What maintenance remembers from round to round.
 #[derive(Default)]
 pub(super) struct Maintenance {
     /// Runs that were merged away; their files go when no view holds them.
-    pub(super) garbage: Vec<(Arc<Generation>, Arc<Run>)>,
+    pub(super) garbage: Vec<Garbage>,
     pub(super) seals_since_flush: u32,
     pub(super) next_segment: u64,
     /// The sealer's sort buffers, kept: touching fresh memory would double the sort.
@@ -30,12 +32,19 @@ pub(super) struct Maintenance {
     pub(super) spare: Vec<(u64, EntryAt)>,
 }
 
+/// A run that was merged away. It must not hold its generation, which holds the run.
+pub(super) struct Garbage {
+    pub(super) slice: Slice,
+    pub(super) family: Arc<Family>,
+    pub(super) run: Arc<Run>,
+}
+
 /// Log families that are kept ready.
 const SPARES: usize = 2;
 /// Seals between two flushes of the families that would pin the WAL.
 const SEALS_PER_FLUSH: u32 = 8;
-/// How stale the persisted mark may get while commits come in.
-const MARK_MS: u64 = 60_000;
+/// How often files that an old view still pinned are looked at again.
+const GARBAGE_EVERY: Duration = Duration::from_secs(1);
 
 impl Index {
     /// Whether a round is due. Cheap; also rotates a segment that is due by age.
@@ -47,11 +56,23 @@ impl Index {
         let now = self.time.now_ms();
         let view = self.view();
         view.unsealed() > 0
-            || self.spares.lock().len() < SPARES
-            || self.written() > 0 && now.saturating_sub(self.time.persisted_ms()) > MARK_MS
+            || self.spares_are_due()
+            || self.garbage_is_due()
             || view.generations.iter().any(|g| {
                 g.slice.end_ms <= now || self.merge_is_due(g, now) || self.filters_are_due(g)
             })
+    }
+
+    /// Whether spares are missing, or larger than a store's share has become.
+    fn spares_are_due(&self) -> bool {
+        let size = self.segment_size();
+        let spares = self.spares.lock();
+        spares.len() < SPARES || spares.iter().any(|s| s.size.ids > size.ids)
+    }
+
+    fn garbage_is_due(&self) -> bool {
+        let mut waits = self.garbage_waits.lock();
+        waits.as_mut().is_some_and(|watch| watch.restart_after(GARBAGE_EVERY))
     }
 
     fn rotate_by_age(&self) {
@@ -87,9 +108,6 @@ impl Index {
     fn steps(&self, m: &mut Maintenance) -> Result<()> {
         self.make_spares(m)?;
         self.seal_waiting(m)?;
-        if self.time.now_ms().saturating_sub(self.time.persisted_ms()) > MARK_MS {
-            self.persist_mark()?;
-        }
         self.drop_expired()?;
         self.merge_due(m)?;
         self.load_filters()?;
@@ -121,10 +139,11 @@ impl Index {
     pub(crate) fn compact_now(&self) -> Result<()> {
         self.seal_now()?;
         let mut m = self.maintenance.lock();
-        let generations = self.view().generations.clone();
-        for generation in &generations {
-            if !generation.runs.is_empty() {
-                self.merge(&mut m, generation, generation.runs.clone())?;
+        let slices: Vec<Slice> = self.view().generations.iter().map(|g| g.slice).collect();
+        for slice in slices {
+            let generation = self.view().generation(slice).cloned();
+            if let Some(generation) = generation.filter(|g| !g.runs.is_empty()) {
+                self.merge(&mut m, &generation, generation.runs.clone())?;
             }
         }
         self.round(&mut m)
@@ -160,11 +179,16 @@ impl Index {
     }
 
     pub(super) fn make_spares(&self, m: &mut Maintenance) -> Result<()> {
+        let size = self.segment_size();
+        self.pool.keep_only(size);
+        for spare in self.spares.lock().iter_mut().filter(|s| s.size.ids > size.ids) {
+            *spare = Arc::new(spare.resized(size, &self.pool));
+        }
         while self.spares.lock().len() < SPARES {
             let number = m.next_segment;
             let family = self.engine.create(&names::log(number), Kind::Log, "")?;
             m.next_segment += 1;
-            let spare = Segment::new(number, family, self.segment_size(), &self.pool);
+            let spare = Segment::new(number, family, size, &self.pool);
             self.spares.lock().push_back(Arc::new(spare.warmed()));
             self.room_may_have_changed();
         }
@@ -181,11 +205,12 @@ impl Index {
         Ok(())
     }
 
-    /// Raises the floor to what is durable; in unsynced use a sync comes first.
+    /// Renews mark and floor, if anything was committed since: one sync.
     pub(crate) fn renew_floor(&self) -> Result<()> {
         let written = self.written();
         if written > self.floor.n() {
-            self.wait_durable(written)?;
+            // The mark's write is synced, and everything before it with it.
+            self.persist_mark()?;
             self.floor.raise(written)?;
         }
         Ok(())
@@ -203,15 +228,19 @@ impl Index {
 
     fn collect_garbage(&self, m: &mut Maintenance) -> Result<()> {
         let mut kept = Vec::new();
-        for (generation, run) in m.garbage.drain(..) {
+        for garbage in m.garbage.drain(..) {
             // One reference is ours: no view can read it any more.
-            if Arc::strong_count(&run) > 1 {
-                kept.push((generation, run));
+            if Arc::strong_count(&garbage.run) > 1 {
+                kept.push(garbage);
                 continue;
             }
-            let (from, to) = (run.info.key.page(0), run.info.key.footer());
-            self.engine.remove_files(&generation.family, &from, &to)?;
+            // The files of a dropped generation go with it.
+            if self.view().generation(garbage.slice).is_some() {
+                let key = garbage.run.info.key;
+                self.engine.remove_files(&garbage.family, &key.page(0), &key.footer())?;
+            }
         }
+        *self.garbage_waits.lock() = (!kept.is_empty()).then(Stopwatch::start);
         m.garbage = kept;
         Ok(())
     }

@@ -18,7 +18,7 @@ use crate::engine::failpoint;
 use crate::error::{Error, Result};
 
 use super::Index;
-use super::maintain::Maintenance;
+use super::maintain::{Garbage, Maintenance};
 use super::run::{Run, RunKey, RunPlan, RunWriter, WrittenRun};
 use super::seal::is_worthless;
 use super::stream::{Source, Stream};
@@ -95,7 +95,11 @@ impl Index {
             self.view.store(Arc::new(view));
         }
         failpoint!("merge::published");
-        m.garbage.extend(runs.into_iter().map(|run| (Arc::clone(generation), run)));
+        m.garbage.extend(runs.into_iter().map(|run| Garbage {
+            slice: generation.slice,
+            family: Arc::clone(&generation.family),
+            run,
+        }));
         Index::count(&self.counts.merges);
         Ok(next)
     }

@@ -37,7 +37,9 @@ pub(crate) fn classes(meta: &Arc<Family>) -> Result<Vec<Class>> {
     let mut all = Vec::new();
     for row in meta.rows(CLASS_PREFIX) {
         let (key, value) = row?;
-        let Some(&[number]) = key.strip_prefix(CLASS_PREFIX) else { break };
+        let Some(&[number]) = key.strip_prefix(CLASS_PREFIX) else {
+            break;
+        };
         let wrong = || Error::damaged("a stored retention class is of an unknown form");
         let (span, width) = value.split_first_chunk::<8>().ok_or_else(wrong)?;
         let width: [u8; 8] = width.try_into().map_err(|_| wrong())?;
@@ -45,16 +47,25 @@ pub(crate) fn classes(meta: &Arc<Family>) -> Result<Vec<Class>> {
         if span_ms == 0 || width_ms == 0 {
             return Err(wrong());
         }
-        all.push(Class { number, span_ms, width_ms });
+        all.push(Class {
+            number,
+            span_ms,
+            width_ms,
+        });
     }
     Ok(all)
 }
 
 /// A stored number; `None` if the row is absent.
 pub(crate) fn number(meta: &Family, key: &[u8]) -> Result<Option<u64>> {
-    let Some(value) = meta.get(key)? else { return Ok(None) };
+    let Some(value) = meta.get(key)? else {
+        return Ok(None);
+    };
     let value: [u8; 8] = value.as_ref().try_into().map_err(|_| {
-        Error::damaged(format!("the stored {} is not 8 bytes", String::from_utf8_lossy(key)))
+        Error::damaged(format!(
+            "the stored {} is not 8 bytes",
+            String::from_utf8_lossy(key)
+        ))
     })?;
     Ok(Some(u64::from_le_bytes(value)))
 }
@@ -64,7 +75,9 @@ pub(crate) fn number(meta: &Family, key: &[u8]) -> Result<Option<u64>> {
 /// # Errors
 /// `Damaged` if it is not one this release reads.
 pub(crate) fn format(meta: &Family) -> Result<Option<u32>> {
-    let Some(value) = meta.get(FORMAT_KEY)? else { return Ok(None) };
+    let Some(value) = meta.get(FORMAT_KEY)? else {
+        return Ok(None);
+    };
     match value.as_ref().try_into().map(u32::from_le_bytes) {
         Ok(FORMAT) => Ok(Some(FORMAT)),
         Ok(other) => Err(Error::damaged(format!(
@@ -80,7 +93,11 @@ mod tests {
 
     #[test]
     fn a_class_row_is_golden() {
-        let (key, value) = class_row(&Class { number: 3, span_ms: 0x0102, width_ms: 4 });
+        let (key, value) = class_row(&Class {
+            number: 3,
+            span_ms: 0x0102,
+            width_ms: 4,
+        });
         assert_eq!(key, b"class/\x03");
         assert_eq!(value, [2, 1, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0]);
     }

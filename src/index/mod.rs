@@ -46,7 +46,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use parking_lot::{Condvar, Mutex};
 
-use crate::clock::Timekeeper;
+use crate::clock::{Stopwatch, Timekeeper};
 use crate::engine::{Engine, Family, Rep};
 use crate::error::{Error, ErrorKind, Result};
 use crate::poison::Poison;
@@ -61,8 +61,8 @@ pub(crate) use hash::IdHash;
 pub(crate) use log::LogBuilder;
 pub(crate) use lookup::{Probe, Scratch, Tiers};
 pub(crate) use meta::class_row;
-pub(crate) use names::table as table_family;
 use names::Name;
+pub(crate) use names::table as table_family;
 pub(crate) use record::{FOR_EVER_MS, Hit, Meta, Slice, Stamp, State};
 pub(crate) use recover::{Opening, open};
 pub(crate) use room::Room;
@@ -123,6 +123,8 @@ pub(crate) struct Index {
     spares: Mutex<VecDeque<Arc<Segment>>>,
     pool: Arc<SetPool>,
     maintenance: Mutex<Maintenance>,
+    /// Set while files wait for old views to go.
+    garbage_waits: Mutex<Option<Stopwatch>>,
     /// The first failure of background work, for `health()`; sealing has stopped.
     stopped: Mutex<Option<String>>,
     /// Scopes that were dropped: merges leave their ids out.
@@ -173,15 +175,24 @@ impl Index {
 
     /// Whether an unsynced commit may have happened since the store was made.
     pub(crate) fn allow_unsynced(&self) -> Result<()> {
-        if self.floor.unsynced() { Ok(()) } else { self.floor.allow_unsynced() }
+        if self.floor.unsynced() {
+            Ok(())
+        } else {
+            self.floor.allow_unsynced()
+        }
     }
 
     /// The failure of a commit whose fate is unknown, named so that it is found again in the
     /// log of another copy or a later run of the store.
     fn undecided(&self, n: u64, error: Error) -> Error {
         let incarnation = u128::from_be_bytes(self.floor.incarnation());
-        let what = format!("{} (incarnation {incarnation:032x}, commit {n})", error.message());
-        Error::new(ErrorKind::Degraded, what).with_source(error).unknown()
+        let what = format!(
+            "{} (incarnation {incarnation:032x}, commit {n})",
+            error.message()
+        );
+        Error::new(ErrorKind::Degraded, what)
+            .with_source(error)
+            .unknown()
     }
 
     pub(crate) fn is_full(&self) -> bool {

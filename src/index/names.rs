@@ -68,7 +68,10 @@ impl Name {
         } else {
             let (class, end) = name.strip_prefix("gen1.")?.split_once('.')?;
             let class = u8::from_str_radix(class, 16).ok()?;
-            Name::Generation(Slice { class, end_ms: u64::from_str_radix(end, 16).ok()? })
+            Name::Generation(Slice {
+                class,
+                end_ms: u64::from_str_radix(end, 16).ok()?,
+            })
         };
         (parsed.text() == name).then_some(parsed)
     }
@@ -97,7 +100,10 @@ mod tests {
 
     #[test]
     fn names_are_golden_and_read_back() {
-        let slice = Slice { class: 3, end_ms: 0x0102 };
+        let slice = Slice {
+            class: 3,
+            end_ms: 0x0102,
+        };
         for (name, parsed) in [
             ("log1.000000000000000a", Name::Log(10)),
             ("gen1.03.0000000000000102", Name::Generation(slice)),
@@ -110,7 +116,14 @@ mod tests {
         assert_eq!(generation(slice), "gen1.03.0000000000000102");
         assert_eq!(table(7, "a.b"), "table.00000007.a.b");
         assert_eq!(table_name("table.00000007.a.b").as_deref(), Some("a.b"));
-        for wrong in ["log1.a", "gen2.03.0000000000000102", "table.+0000007.a", "table.00000007", "", "other"] {
+        for wrong in [
+            "log1.a",
+            "gen2.03.0000000000000102",
+            "table.+0000007.a",
+            "table.00000007",
+            "",
+            "other",
+        ] {
             assert_eq!(Name::parse(wrong), None, "{wrong}");
         }
     }

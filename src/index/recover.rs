@@ -105,7 +105,11 @@ pub(crate) fn open(opening: Opening) -> Result<Opened> {
         None if !has_data => Floor::create(&home, 0, false)?,
         None => return Err(Error::damaged("the floor file is missing")),
     };
-    let recovery = if mark.unsynced { Recovery::Unsynced } else { Recovery::Synced };
+    let recovery = if mark.unsynced {
+        Recovery::Unsynced
+    } else {
+        Recovery::Synced
+    };
     let (engine, found) = Engine::open(
         opening.settings.clone(),
         recovery,
@@ -159,7 +163,11 @@ fn assemble(
     if let Some((_, found)) = short {
         floor.lower(found)?;
     }
-    let order = generations.iter().flat_map(|g| &g.runs).map(|r| r.info.key.order).max();
+    let order = generations
+        .iter()
+        .flat_map(|g| &g.runs)
+        .map(|r| r.info.key.order)
+        .max();
     let next_segment = replay.next_segment.max(order.map_or(0, |o| o + 1));
     let index = Index {
         time: Arc::new(time),
@@ -172,14 +180,21 @@ fn assemble(
         audit,
         durable: Durable::new(replay.last_n),
         floor,
-        view: ArcSwap::from_pointee(View { segments: replay.frozen, generations }),
+        view: ArcSwap::from_pointee(View {
+            segments: replay.frozen,
+            generations,
+        }),
         swap: Mutex::new(()),
         gate: Mutex::new(Gate::new(replay.last_n + 1)),
         room: Mutex::new(Reserved::default()),
         room_changed: Condvar::new(),
         spares: Mutex::new(VecDeque::new()),
         pool,
-        maintenance: Mutex::new(Maintenance { next_segment, ..Maintenance::default() }),
+        maintenance: Mutex::new(Maintenance {
+            next_segment,
+            ..Maintenance::default()
+        }),
+        garbage_waits: Mutex::new(None),
         stopped: Mutex::new(None),
         dropped_scopes: Mutex::default(),
         full: AtomicBool::new(false),
@@ -192,7 +207,12 @@ fn assemble(
         limits: opening.limits,
     };
     index.begin(replay.empty)?;
-    Ok(Opened { index, tables: families.tables, short, lock })
+    Ok(Opened {
+        index,
+        tables: families.tables,
+        short,
+        lock,
+    })
 }
 
 fn write_format(engine: &Engine, family: &Family) -> Result<()> {
@@ -200,7 +220,11 @@ fn write_format(engine: &Engine, family: &Family) -> Result<()> {
     getrandom::fill(&mut seed)
         .map_err(|e| Error::new(ErrorKind::Degraded, format!("no randomness: {e}")))?;
     let mut rows = Rep::default();
-    rows.put(family.number(), meta::FORMAT_KEY, &meta::FORMAT.to_le_bytes());
+    rows.put(
+        family.number(),
+        meta::FORMAT_KEY,
+        &meta::FORMAT.to_le_bytes(),
+    );
     rows.put(family.number(), meta::SEED_KEY, &seed);
     engine.write(&rows.whole())?;
     engine.sync()
@@ -233,7 +257,12 @@ impl Index {
                 let number = m.next_segment;
                 m.next_segment += 1;
                 let family = self.engine.create(&names::log(number), Kind::Log, "")?;
-                Arc::new(Segment::new(number, family, self.segment_size(), &self.pool))
+                Arc::new(Segment::new(
+                    number,
+                    family,
+                    self.segment_size(),
+                    &self.pool,
+                ))
             }
         };
         let view = self.view.load().rotated(current);
@@ -322,7 +351,8 @@ impl Replay {
 
 fn read_log(family: &Arc<Family>) -> Result<Vec<(u64, Box<[u8]>)>> {
     let rows = family.rows(&[]);
-    rows.map(|row| row.and_then(|(key, value)| Ok((log_number(&key)?, value)))).collect()
+    rows.map(|row| row.and_then(|(key, value)| Ok((log_number(&key)?, value))))
+        .collect()
 }
 
 /// A segment as its log says it was.
@@ -341,7 +371,10 @@ fn freeze(
             words += section.words();
         }
     }
-    let size = SetSize { ids: count.max(1), words };
+    let size = SetSize {
+        ids: count.max(1),
+        words,
+    };
     let segment = Segment::new(number, Arc::clone(family), size, pool);
     let mut hashes = Vec::new();
     for (n, value) in commits {
@@ -367,16 +400,26 @@ fn load_generations(
     for (slice, family) in families {
         known.push(snapshot::name(*slice));
         let mut runs = read_footers(family)?;
-        let strays: Vec<RunInfo> =
-            runs.iter().filter(|r| runs.iter().any(|o| o.covers(r))).copied().collect();
+        let strays: Vec<RunInfo> = runs
+            .iter()
+            .filter(|r| runs.iter().any(|o| o.covers(r)))
+            .copied()
+            .collect();
         runs.retain(|r| !strays.contains(r));
         for stray in strays {
             engine.remove_files(family, &stray.key.page(0), &stray.key.footer())?;
         }
         let width_ms = classes.width_ms(*slice);
-        let generation =
-            Generation { slice: *slice, width_ms, family: Arc::clone(family), runs: Vec::new() };
-        let runs = runs.into_iter().map(|info| Run::new(info, resources)).collect();
+        let generation = Generation {
+            slice: *slice,
+            width_ms,
+            family: Arc::clone(family),
+            runs: Vec::new(),
+        };
+        let runs = runs
+            .into_iter()
+            .map(|info| Run::new(info, resources))
+            .collect();
         generations.push(generation.with_runs(runs));
     }
     for file in engine.home().list(snapshot::FOLDER)? {
@@ -393,9 +436,9 @@ fn read_footers(family: &Arc<Family>) -> Result<Vec<RunInfo>> {
     let mut rows = family.rows(&[]);
     while let Some((key, _)) = rows.here() {
         let run = RunKey::of(key)?;
-        let footer = family.get(&run.footer())?.ok_or_else(|| {
-            Error::damaged(format!("a run of {} has no footer", family.name()))
-        })?;
+        let footer = family
+            .get(&run.footer())?
+            .ok_or_else(|| Error::damaged(format!("a run of {} has no footer", family.name())))?;
         runs.push(RunInfo::decode(run, &footer)?);
         rows.seek(&run.footer());
         rows.step();

@@ -68,7 +68,12 @@ impl Index {
         loop {
             let (all_ids, all_words) = (reserved.ids + ids, reserved.words + words);
             let fits = !self.write_stopped.load(Ordering::Acquire)
-                && (self.view.load().current().set().has_room(all_ids, all_words)
+                && (self
+                    .view
+                    .load()
+                    .current()
+                    .set()
+                    .has_room(all_ids, all_words)
                     || self.rotate(all_ids, all_words)?);
             if fits {
                 reserved.ids = all_ids;
@@ -76,7 +81,11 @@ impl Index {
                 if let Some(watch) = stalled {
                     self.count_stall(watch.elapsed());
                 }
-                return Ok(Room { index: Arc::clone(self), ids, words });
+                return Ok(Room {
+                    index: Arc::clone(self),
+                    ids,
+                    words,
+                });
             }
             self.poison.check()?;
             stalled.get_or_insert_with(Stopwatch::start);
@@ -111,11 +120,16 @@ impl Index {
         if self.view.load().unsealed() >= UNSEALED_MAX {
             return Ok(false);
         }
-        let Some(mut next) = self.spares.lock().pop_front() else { return Ok(false) };
+        let Some(mut next) = self.spares.lock().pop_front() else {
+            return Ok(false);
+        };
         if !next.size.covers(ids, words) {
             // One commit larger than a segment gets a segment of its own size.
             let size = self.segment_size();
-            let size = SetSize { ids: size.ids.max(ids), words: size.words.max(words) };
+            let size = SetSize {
+                ids: size.ids.max(ids),
+                words: size.words.max(words),
+            };
             next = Arc::new(next.resized(size, &self.pool));
         }
         {
@@ -133,7 +147,10 @@ impl Index {
         if let Some(ids) = self.limits.segment_ids_max
             && ids < size.ids
         {
-            size = SetSize { ids, words: ids * 5 + 64 };
+            size = SetSize {
+                ids,
+                words: ids * 5 + 64,
+            };
         }
         size
     }

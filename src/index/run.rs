@@ -58,7 +58,10 @@ impl RunKey {
         let wrong = || Error::damaged("a run's key is not 16 bytes");
         let (order, rest) = key.split_first_chunk::<8>().ok_or_else(wrong)?;
         let (serial, _) = rest.split_first_chunk::<4>().ok_or_else(wrong)?;
-        Ok(RunKey { order: u64::from_be_bytes(*order), serial: u32::from_be_bytes(*serial) })
+        Ok(RunKey {
+            order: u64::from_be_bytes(*order),
+            serial: u32::from_be_bytes(*serial),
+        })
     }
 }
 
@@ -95,7 +98,13 @@ impl RunInfo {
             u64::from_le_bytes(raw)
         };
         let pages = u32::from_le_bytes([bytes[25], bytes[26], bytes[27], bytes[28]]);
-        let info = RunInfo { key, id, ids: u64_at(17), pages, first_order: u64_at(29) };
+        let info = RunInfo {
+            key,
+            id,
+            ids: u64_at(17),
+            pages,
+            first_order: u64_at(29),
+        };
         if info.pages == 0 || info.first_order > key.order {
             return Err(Error::damaged("a run's footer makes no sense"));
         }
@@ -202,7 +211,11 @@ impl<'a> RunWriter<'a> {
         let mut id = [0; 16];
         getrandom::fill(&mut id)
             .map_err(|e| Error::new(ErrorKind::Degraded, format!("no randomness: {e}")))?;
-        let name = format!("{:02x}{:016x}.sst", plan.slice.class, u128::from_le_bytes(id));
+        let name = format!(
+            "{:02x}{:016x}.sst",
+            plan.slice.class,
+            u128::from_le_bytes(id)
+        );
         let file = engine.run_file(&name)?;
         let info = RunInfo {
             key: plan.key,
@@ -215,7 +228,14 @@ impl<'a> RunWriter<'a> {
         let filter = (plan.filter_bits > 0)
             .then(|| Filter::with_capacity(expected.max(1), plan.filter_bits));
         let builder = PageBuilder::new(plan.slice, plan.width_ms);
-        Ok(RunWriter { file, info, filter, page: 0, builder, buffer: Vec::new() })
+        Ok(RunWriter {
+            file,
+            info,
+            filter,
+            page: 0,
+            builder,
+            buffer: Vec::new(),
+        })
     }
 
     /// Adds a record; its hash is no smaller than the last one's.
@@ -251,9 +271,14 @@ impl<'a> RunWriter<'a> {
     /// Ends the file.
     pub(crate) fn finish(mut self) -> Result<WrittenRun> {
         self.end_page()?;
-        self.file.put(&self.info.key.footer(), &self.info.encode())?;
+        self.file
+            .put(&self.info.key.footer(), &self.info.encode())?;
         let path = self.file.finish()?;
-        Ok(WrittenRun { info: self.info, filter: self.filter, path })
+        Ok(WrittenRun {
+            info: self.info,
+            filter: self.filter,
+            path,
+        })
     }
 }
 
@@ -263,10 +288,22 @@ mod tests {
 
     #[test]
     fn keys_and_footers_are_golden() {
-        let key = RunKey { order: 0x0102, serial: 3 };
-        assert_eq!(key.page(4), [0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 3, 0, 0, 0, 4]);
+        let key = RunKey {
+            order: 0x0102,
+            serial: 3,
+        };
+        assert_eq!(
+            key.page(4),
+            [0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 3, 0, 0, 0, 4]
+        );
         assert_eq!(RunKey::of(&key.footer()).unwrap(), key);
-        let info = RunInfo { key, id: [7; 16], ids: 5, pages: 1, first_order: 2 };
+        let info = RunInfo {
+            key,
+            id: [7; 16],
+            ids: 5,
+            pages: 1,
+            first_order: 2,
+        };
         let mut expected = vec![1];
         expected.extend([7; 16]);
         expected.extend([5, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0]);

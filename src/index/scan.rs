@@ -18,9 +18,15 @@ pub(crate) struct IdScan {
 impl Index {
     pub(crate) fn scan(&self, scope: u16, classes: u32) -> Result<IdScan> {
         let view = self.view.load_full();
-        let mut sources: Vec<Source> =
-            view.segments.iter().map(|s| Source::segment(s, &self.ids)).collect();
-        let asked = view.generations.iter().filter(|g| classes & (1 << g.slice.class) != 0);
+        let mut sources: Vec<Source> = view
+            .segments
+            .iter()
+            .map(|s| Source::segment(s, &self.ids))
+            .collect();
+        let asked = view
+            .generations
+            .iter()
+            .filter(|g| classes & (1 << g.slice.class) != 0);
         for generation in asked {
             for run in &generation.runs {
                 sources.push(Source::run(&generation.family, generation.slice, &run.info));

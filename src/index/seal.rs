@@ -30,7 +30,11 @@ struct Runs<'a> {
 impl<'a> Runs<'a> {
     fn writer(&mut self, slice: Slice) -> Option<&mut RunWriter<'a>> {
         // Neighbours in hash order mostly share a slice only by chance, but there are few.
-        if self.writers.get(self.last).is_none_or(|(g, _)| g.slice != slice) {
+        if self
+            .writers
+            .get(self.last)
+            .is_none_or(|(g, _)| g.slice != slice)
+        {
             self.last = self.writers.iter().position(|(g, _)| g.slice == slice)?;
         }
         self.writers.get_mut(self.last).map(|(_, w)| w)
@@ -70,7 +74,10 @@ impl Index {
         segment: &Segment,
     ) -> Result<Vec<(Arc<Generation>, WrittenRun)>> {
         let mark = self.time.persisted_ms();
-        let mut runs = Runs { writers: Vec::new(), last: 0 };
+        let mut runs = Runs {
+            writers: Vec::new(),
+            last: 0,
+        };
         for (slice, ids) in segment.placed() {
             if has_ended(slice, mark) {
                 continue;
@@ -80,14 +87,20 @@ impl Index {
             let plan = RunPlan {
                 slice,
                 width_ms: generation.width_ms,
-                key: RunKey { order: segment.number, serial },
+                key: RunKey {
+                    order: segment.number,
+                    serial,
+                },
                 first_order: segment.number,
                 ids,
                 filter_bits: self.limits.filter_bits,
             };
-            runs.writers.push((generation, RunWriter::new(&self.engine, &plan)?));
+            runs.writers
+                .push((generation, RunWriter::new(&self.engine, &plan)?));
         }
-        segment.set().sorted_into(&self.ids, &mut m.order, &mut m.spare);
+        segment
+            .set()
+            .sorted_into(&self.ids, &mut m.order, &mut m.spare);
         self.fill_runs(segment, &m.order, mark, &mut runs)?;
         let mut written = Vec::new();
         for (generation, writer) in runs.writers {
@@ -127,9 +140,16 @@ impl Index {
         if let Some(generation) = self.view().generation(slice) {
             return Ok(Arc::clone(generation));
         }
-        let family = self.engine.create(&names::generation(slice), Kind::Generation, "")?;
+        let family = self
+            .engine
+            .create(&names::generation(slice), Kind::Generation, "")?;
         let width_ms = self.classes.width_ms(slice);
-        Ok(Arc::new(Generation { slice, width_ms, family, runs: Vec::new() }))
+        Ok(Arc::new(Generation {
+            slice,
+            width_ms,
+            family,
+            runs: Vec::new(),
+        }))
     }
 
     /// Steps 6 and 7: ingest one generation after another; filters.
@@ -165,7 +185,9 @@ impl Index {
     fn publish(&self, segment: &Segment, generations: Vec<Arc<Generation>>) {
         let _swap = self.swap.lock();
         let view = self.view.load();
-        let next = view.with_generations(generations).without_segment(segment.number);
+        let next = view
+            .with_generations(generations)
+            .without_segment(segment.number);
         self.view.store(Arc::new(next));
     }
 

@@ -9,8 +9,8 @@
 //! takes it, cleaned off the write path.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -35,7 +35,10 @@ impl SetSize {
     /// a 16-byte id alone in its section, or twice that id among others.
     pub(crate) fn within(bytes: usize) -> SetSize {
         let ids = (bytes / 56).clamp(1 << 10, 1 << 24);
-        SetSize { ids, words: ids * 5 + 4096 }
+        SetSize {
+            ids,
+            words: ids * 5 + 4096,
+        }
     }
 
     pub(crate) fn covers(&self, ids: usize, words: usize) -> bool {
@@ -83,6 +86,11 @@ impl SetPool {
         if idle.len() < IDLE_MAX {
             idle.push((size, set));
         }
+    }
+
+    /// Frees the sets of other sizes.
+    pub(crate) fn keep_only(&self, size: SetSize) {
+        self.idle.lock().retain(|(s, _)| *s == size);
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -141,7 +149,9 @@ impl Segment {
     }
 
     pub(crate) fn set(&self) -> &ActiveSet {
-        self.set.as_ref().expect("a segment has its set until it is dropped")
+        self.set
+            .as_ref()
+            .expect("a segment has its set until it is dropped")
     }
 
     /// Takes a commit's ids in (S2): the leader's, after its write.
@@ -154,8 +164,7 @@ impl Segment {
         for section in Sections::new(value) {
             let section = section?;
             let at = set.section(&section.meta, section.placement);
-            *self.placed.lock().entry(section.placement).or_default() +=
-                u64::from(section.count);
+            *self.placed.lock().entry(section.placement).or_default() += u64::from(section.count);
             let scope = section.meta.stamp.scope;
             for ((id, extras), hash) in section.ids().zip(&mut hashes) {
                 set.insert(*hash, at, scope, id, extras);

@@ -68,8 +68,10 @@ fn decode(bytes: &[u8]) -> Option<Vec<NamedFilter>> {
         let (len, r) = r.split_first_chunk::<8>()?;
         let len = usize::try_from(u64::from_le_bytes(*len)).ok()?;
         let (filter, r) = r.split_at_checked(len)?;
-        let key =
-            RunKey { order: u64::from_le_bytes(*order), serial: u32::from_le_bytes(*serial) };
+        let key = RunKey {
+            order: u64::from_le_bytes(*order),
+            serial: u32::from_le_bytes(*serial),
+        };
         runs.push((key, *id, Filter::decode(filter)?));
         rest = r;
     }
@@ -79,15 +81,21 @@ fn decode(bytes: &[u8]) -> Option<Vec<NamedFilter>> {
 impl Index {
     /// Writes the snapshot of a generation that no longer grows (Sealing 11).
     pub(super) fn snapshot_filter(&self, generation: &Generation, now: u64) -> Result<()> {
-        let [run] = &generation.runs[..] else { return Ok(()) };
+        let [run] = &generation.runs[..] else {
+            return Ok(());
+        };
         let closed = now >= self.classes.closes_ms(generation.slice);
         if !closed || run.has_snapshot.load(Ordering::Acquire) {
             return Ok(());
         }
-        let Some(filter) = run.filter().clone() else { return Ok(()) };
+        let Some(filter) = run.filter().clone() else {
+            return Ok(());
+        };
         failpoint!("snapshot::before_write");
         let bytes = encode(&[(run.info, filter)]);
-        self.engine.home().replace(&name(generation.slice), &bytes)?;
+        self.engine
+            .home()
+            .replace(&name(generation.slice), &bytes)?;
         run.has_snapshot.store(true, Ordering::Release);
         Ok(())
     }
@@ -116,19 +124,25 @@ impl Index {
 
     fn load_snapshot(&self, generation: &Generation) -> Result<()> {
         let file = name(generation.slice);
-        let Some(bytes) = self.engine.home().read(&file)? else { return Ok(()) };
+        let Some(bytes) = self.engine.home().read(&file)? else {
+            return Ok(());
+        };
         let Some(named) = decode(&bytes) else {
             log::warn!("{file} is damaged; its filter is built again");
             return self.engine.home().remove(&file);
         };
         let bound = |run: &Arc<Run>| {
-            named.iter().position(|(key, id, _)| *key == run.info.key && *id == run.info.id)
+            named
+                .iter()
+                .position(|(key, id, _)| *key == run.info.key && *id == run.info.id)
         };
         let found: Option<Vec<usize>> = generation.runs.iter().map(bound).collect();
         let Some(found) = found else { return Ok(()) };
         let mut filters: Vec<Option<Filter>> = named.into_iter().map(|n| Some(n.2)).collect();
         for (run, at) in generation.runs.iter().zip(found) {
-            let Some(filter) = filters[at].take() else { continue };
+            let Some(filter) = filters[at].take() else {
+                continue;
+            };
             if filter.ids() as u64 != run.info.ids {
                 continue;
             }
@@ -173,7 +187,14 @@ impl Index {
         let view = self.view();
         let runs = view.generations.iter().flat_map(|g| &g.runs);
         let waiting = runs.clone().filter(|r| awaits_filter(r)).count();
-        (if self.limits.filter_bits == 0 { 0 } else { waiting }, runs.count())
+        (
+            if self.limits.filter_bits == 0 {
+                0
+            } else {
+                waiting
+            },
+            runs.count(),
+        )
     }
 }
 
@@ -187,8 +208,17 @@ mod tests {
 
     #[test]
     fn a_snapshot_reads_back_and_damage_is_noticed() {
-        let key = RunKey { order: 2, serial: 1 };
-        let info = RunInfo { key, id: [5; 16], ids: 2, pages: 1, first_order: 1 };
+        let key = RunKey {
+            order: 2,
+            serial: 1,
+        };
+        let info = RunInfo {
+            key,
+            id: [5; 16],
+            ids: 2,
+            pages: 1,
+            first_order: 1,
+        };
         let mut filter = Filter::with_capacity(2, 16);
         filter.add(1 << 60);
         filter.add(2 << 60);

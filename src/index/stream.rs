@@ -71,7 +71,11 @@ impl Source {
     /// The ids of a segment as they are now; later ones may or may not appear.
     pub(super) fn segment(segment: &Arc<Segment>, ids: &IdHash) -> Source {
         let order = segment.set().sorted(ids);
-        Source::Segment(SegmentCursor { segment: Arc::clone(segment), order, at: 0 })
+        Source::Segment(SegmentCursor {
+            segment: Arc::clone(segment),
+            order,
+            at: 0,
+        })
     }
 
     pub(super) fn run(family: &Arc<Family>, slice: Slice, run: &RunInfo) -> Source {
@@ -108,8 +112,7 @@ impl Source {
                 if let Some((_, ahead)) = s.order.get(s.at + 8) {
                     s.segment.set().prefetch_entry(*ahead);
                 }
-                let (meta, _, rich) =
-                    s.segment.set().entry(at, &mut into.id, &mut into.extras);
+                let (meta, _, rich) = s.segment.set().entry(at, &mut into.id, &mut into.extras);
                 (into.hash, into.meta, into.is_rich) = (hash, meta, rich);
                 s.at += 1;
             }
@@ -138,7 +141,9 @@ impl RunCursor {
         let page = self.page;
         self.page += 1;
         // A page without ids is not stored.
-        let Some(value) = self.family.get(&self.key.page(page))? else { return Ok(()) };
+        let Some(value) = self.family.get(&self.key.page(page))? else {
+            return Ok(());
+        };
         let page = Page::parse(&value, self.slice).map_err(|damage| {
             Error::damaged(format!("a page of {}: {damage}", self.family.name()))
         })?;
@@ -147,7 +152,12 @@ impl RunCursor {
             let hash = ids.of(record.meta.stamp.scope, record.id);
             let id = push(&mut self.bytes, record.id);
             let extras = record.extras.map(|e| push(&mut self.bytes, e));
-            self.entries.push(PageEntry { hash, meta: record.meta, id, extras });
+            self.entries.push(PageEntry {
+                hash,
+                meta: record.meta,
+                id,
+                extras,
+            });
         }
         Ok(())
     }
@@ -183,7 +193,10 @@ impl Stream {
         let current = Streamed {
             hash: 0,
             meta: Meta {
-                stamp: Stamp { scope: 0, version: 0 },
+                stamp: Stamp {
+                    scope: 0,
+                    version: 0,
+                },
                 state: State::Seen,
                 over: false,
                 expiry_ms: 0,
@@ -193,7 +206,15 @@ impl Stream {
             is_rich: false,
         };
         let group = Vec::new();
-        Ok(Stream { ids, sources, heap, current, group, group_hash: None, _view: None })
+        Ok(Stream {
+            ids,
+            sources,
+            heap,
+            current,
+            group,
+            group_hash: None,
+            _view: None,
+        })
     }
 
     /// The same stream, holding the view its sources are of.
@@ -214,7 +235,9 @@ impl Stream {
 
     /// Takes the record with the lowest hash, of the newest source that has it.
     fn take_lowest(&mut self) -> Result<Option<u64>> {
-        let Some(mut top) = self.heap.peek_mut() else { return Ok(None) };
+        let Some(mut top) = self.heap.peek_mut() else {
+            return Ok(None);
+        };
         let Reverse((hash, source)) = *top;
         self.sources[source].take(&mut self.current);
         match self.sources[source].hash(&self.ids)? {
@@ -242,7 +265,11 @@ impl Stream {
             }
             return true;
         }
-        if self.group.iter().any(|(s, id)| *s == scope && *id == self.current.id) {
+        if self
+            .group
+            .iter()
+            .any(|(s, id)| *s == scope && *id == self.current.id)
+        {
             return false;
         }
         self.group.push((scope, self.current.id.clone()));

@@ -42,7 +42,11 @@ impl Generation {
 
     /// The greatest serial of its runs, from which a new run's is taken.
     pub(crate) fn next_serial(&self) -> u32 {
-        self.runs.iter().map(|r| r.info.key.serial + 1).max().unwrap_or(0)
+        self.runs
+            .iter()
+            .map(|r| r.info.key.serial + 1)
+            .max()
+            .unwrap_or(0)
     }
 }
 
@@ -73,7 +77,10 @@ impl View {
         let mut segments = Vec::with_capacity(self.segments.len() + 1);
         segments.push(next);
         segments.extend(self.segments.iter().cloned());
-        View { segments, generations: self.generations.clone() }
+        View {
+            segments,
+            generations: self.generations.clone(),
+        }
     }
 
     /// A copy with generations put in place of those of the same slice, or added.
@@ -84,7 +91,10 @@ impl View {
             generations.push(generation);
         }
         generations.sort_by_key(|g| std::cmp::Reverse(g.slice));
-        View { segments: self.segments.clone(), generations }
+        View {
+            segments: self.segments.clone(),
+            generations,
+        }
     }
 
     /// A copy without one segment.
@@ -95,8 +105,15 @@ impl View {
 
     /// A copy without one generation.
     pub(crate) fn without_generation(&self, slice: Slice) -> View {
-        let generations =
-            self.generations.iter().filter(|g| g.slice != slice).cloned().collect();
-        View { segments: self.segments.clone(), generations }
+        let generations = self
+            .generations
+            .iter()
+            .filter(|g| g.slice != slice)
+            .cloned()
+            .collect();
+        View {
+            segments: self.segments.clone(),
+            generations,
+        }
     }
 }

@@ -46,7 +46,7 @@ fn ordinary() -> Options {
 }
 
 fn tiny() -> Options {
-    ordinary().segment_ids_max(24)
+    ordinary().segment_ids_max(24).slices_per_class(2)
 }
 
 const TINY: Variant = Variant { name: "tiny segments", in_directory: false, options: |_| tiny() };

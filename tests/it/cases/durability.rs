@@ -154,7 +154,6 @@ fn a_duplicate_waits_for_its_synced_original() {
     });
 }
 
-/// A failed sync is never retried: the outcome is unknown, and a reopening decides.
 #[test]
 fn levels_mix_in_one_store_and_survive_reopening() {
     let dir = tempfile::tempdir().unwrap();

@@ -261,6 +261,24 @@ fn a_closure_may_call_another_store() {
     }
 }
 
+/// A hold knows no segments: it outlasts rotations, seals and merges.
+#[test]
+fn a_hold_survives_sealing() {
+    let store = hasty();
+    let (ids, rows) = (week(&store), store.table("rows").unwrap());
+    let mut batch = held(&store, "a");
+    for n in 0..5_u32 {
+        assert!(ids.insert(&n.to_be_bytes()).unwrap().is_first());
+        store.seal().unwrap();
+        assert!(matches!(ids.insert("a").unwrap(), Verdict::InProgress(_)));
+    }
+    store.compact().unwrap();
+    batch.item(0).put(&rows, "a", "1");
+    assert!(batch.commit().unwrap()[0].is_first());
+    assert!(ids.insert("a").unwrap().is_duplicate());
+    assert!(rows.get("a").unwrap().is_some());
+}
+
 /// Sealing that can't keep up holds writers up for at most `wait_max`.
 #[test]
 #[cfg(feature = "failpoints")]
