@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 
@@ -40,7 +40,7 @@ pub(crate) struct Core {
 
 /// What closing does with what is not durable yet.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CloseMode {
+enum CloseMode {
     Sync,
     #[cfg(feature = "testing")]
     Crash,
@@ -186,7 +186,7 @@ impl Core {
     }
 
     /// Ends background work and submissions; makes everything durable.
-    pub(crate) fn close(&self, mode: CloseMode) -> Result<()> {
+    fn close(&self, mode: CloseMode) -> Result<()> {
         self.closing.set();
         self.index().begin_close();
         self.registration.lock().take();
@@ -216,20 +216,18 @@ impl Core {
         self.wait_unused(by)
     }
 
-    fn wait_unused(self: Arc<Self>, by: std::time::Instant) -> Result<()> {
+    /// Closes when the last handle goes; waits for background work, not for scans.
+    pub(crate) fn close_unattended(self: Arc<Self>, wait: Duration) -> Result<()> {
+        let by = clock::deadline(wait);
+        let closed = self.close(CloseMode::Sync);
+        self.let_go(by);
+        closed
+    }
+
+    fn wait_unused(self: Arc<Self>, by: Instant) -> Result<()> {
         let engine = self.index().engine.presence();
-        let mut me = Some(self);
-        loop {
-            // Background work may hold the core for the length of one round.
-            if let Some(core) = me.take() {
-                match Arc::try_unwrap(core) {
-                    Ok(core) => drop(core),
-                    Err(core) => me = Some(core),
-                }
-            }
-            if me.is_none() && !engine.is_open() {
-                return Ok(());
-            }
+        self.let_go(by);
+        while engine.is_open() {
             if clock::left(by).is_zero() {
                 return Err(Error::new(
                     ErrorKind::Busy,
@@ -237,6 +235,20 @@ impl Core {
                 ));
             }
             clock::pause(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    /// Drops the core here and not on a background thread, which may hold it for the length of
+    /// one round: a process that ends meanwhile would take RocksDB away from under it.
+    fn let_go(self: Arc<Self>, by: Instant) {
+        let mut me = self;
+        while let Err(shared) = Arc::try_unwrap(me) {
+            if clock::left(by).is_zero() {
+                return;
+            }
+            clock::pause(Duration::from_millis(1));
+            me = shared;
         }
     }
 }

@@ -10,7 +10,6 @@ use arc_swap::ArcSwapOption;
 use crate::background::Background;
 use crate::batch::Batch;
 use crate::commit::DraftCaps;
-use crate::core::CloseMode;
 use crate::engine::Home;
 use crate::error::{Error, Result};
 use crate::options::Options;
@@ -43,7 +42,7 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         if let Some(core) = self.core.swap(None)
-            && let Err(error) = core.close(CloseMode::Sync)
+            && let Err(error) = core.close_unattended(self.options.wait_max)
         {
             log::error!("closing the store: {error}");
         }

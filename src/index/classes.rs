@@ -65,7 +65,7 @@ pub(crate) struct Classes {
 /// The shortest span: 4^5 ms. Shorter retentions share it.
 const SPAN_MS_MIN: u64 = 1024;
 /// A longer class is shared if its span is at most this many times the retention.
-const SHARED_SPAN_MAX: u64 = 16;
+const SHARED_SPAN_MAX: u64 = 4;
 
 impl Classes {
     pub(crate) fn new(all: Vec<Class>, slices: u32, families_max: u32) -> Classes {

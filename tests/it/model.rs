@@ -18,7 +18,7 @@ use crate::kit::runner::{Setup, Work};
 use crate::kit::trial::{self, Trial};
 
 /// Some hundred steps.
-const PROGRAM_BYTES: usize = 5_000;
+const PROGRAM_BYTES: usize = 8_000;
 
 /// A way to run a store.
 struct Variant {
@@ -46,7 +46,7 @@ fn ordinary() -> Options {
 }
 
 fn tiny() -> Options {
-    ordinary().segment_ids_max(24).slices_per_class(2)
+    ordinary().segment_ids_max(40).slices_per_class(4)
 }
 
 const TINY: Variant = Variant { name: "tiny segments", in_directory: false, options: |_| tiny() };
@@ -163,14 +163,14 @@ fn check(seed: u64, variant: &Variant, ops: &[Op]) -> Trial {
 fn assert_worked(work: &Work, programs: usize) {
     // One program may miss one of them; a run may not.
     let all = [work.seals, work.merges, work.drops, work.replayed, work.generation_hits];
-    assert!(programs < 8 || all.iter().all(|n| *n > 0), "too little happened: {work:?}");
+    assert!(programs < 4 || all.iter().all(|n| *n > 0), "too little happened: {work:?}");
 }
 
 #[test]
 fn every_answer_is_the_models() {
     let started = Instant::now();
     let (mut steps, mut work) = (0, Work::default());
-    let seeds = seeds(240);
+    let seeds = seeds(48);
     for seed in &seeds {
         let ops = program_of(*seed);
         let variant = if seed % 8 == 0 { &CHANGING } else { &TINY };
@@ -190,7 +190,7 @@ fn every_answer_is_the_models() {
 #[test]
 fn settings_never_change_an_answer() {
     let started = Instant::now();
-    let seeds = seeds(8);
+    let seeds = seeds(4);
     let mut work = Work::default();
     for seed in &seeds {
         let ops = program_of(*seed);
