@@ -169,7 +169,9 @@ impl Lane {
     pub(crate) fn close(&self) {
         if let Some(running) = self.running.lock().take() {
             drop(running.jobs);
-            for thread in running.threads {
+            // A caller's waker may drop the last handle; its thread can't join itself.
+            let me = std::thread::current().id();
+            for thread in running.threads.into_iter().filter(|t| t.thread().id() != me) {
                 let _ = thread.join();
             }
         }

@@ -1,11 +1,21 @@
 //! The one integration binary: linking RocksDB is slow, so everything that does not need a
 //! process of its own is here.
 
+#[cfg(feature = "testing")]
+mod cases;
 #[cfg(feature = "cli")]
 mod cli;
+#[cfg(feature = "testing")]
+mod concurrency;
+#[cfg(feature = "testing")]
+mod format;
 #[cfg(feature = "testing")]
 mod kit;
 #[cfg(feature = "testing")]
 mod model;
+#[cfg(feature = "testing")]
+mod programs;
 mod protocol;
+#[cfg(feature = "raw")]
+mod raw;
 mod tidy;

@@ -163,14 +163,14 @@ fn check(seed: u64, variant: &Variant, ops: &[Op]) -> Trial {
 fn assert_worked(work: &Work, programs: usize) {
     // One program may miss one of them; a run may not.
     let all = [work.seals, work.merges, work.drops, work.replayed, work.generation_hits];
-    assert!(programs < 4 || all.iter().all(|n| *n > 0), "too little happened: {work:?}");
+    assert!(programs < 2 || all.iter().all(|n| *n > 0), "too little happened: {work:?}");
 }
 
 #[test]
 fn every_answer_is_the_models() {
     let started = Instant::now();
     let (mut steps, mut work) = (0, Work::default());
-    let seeds = seeds(48);
+    let seeds = seeds(40);
     for seed in &seeds {
         let ops = program_of(*seed);
         let variant = if seed % 8 == 0 { &CHANGING } else { &TINY };
@@ -190,7 +190,7 @@ fn every_answer_is_the_models() {
 #[test]
 fn settings_never_change_an_answer() {
     let started = Instant::now();
-    let seeds = seeds(4);
+    let seeds = seeds(2);
     let mut work = Work::default();
     for seed in &seeds {
         let ops = program_of(*seed);
