@@ -76,8 +76,13 @@ impl Pool {
 
     /// Serves a store for as long as it lives.
     pub(crate) fn register(&self, store: Weak<dyn Background>) -> Arc<Registration> {
-        let registration = Arc::new(Registration { store, queued: AtomicBool::new(false) });
-        let entry = Entry { registration: Arc::clone(&registration) };
+        let registration = Arc::new(Registration {
+            store,
+            queued: AtomicBool::new(false),
+        });
+        let entry = Entry {
+            registration: Arc::clone(&registration),
+        };
         self.shared.stores.lock().push(entry);
         registration
     }
@@ -85,13 +90,18 @@ impl Pool {
     /// Has the ticker look at least this often.
     pub(crate) fn quicken(&self, interval: Duration) {
         let us = u64::try_from(interval.as_micros()).unwrap_or(TICK_US);
-        self.shared.tick_us.fetch_min(us.max(TICK_US_MIN), Ordering::AcqRel);
+        self.shared
+            .tick_us
+            .fetch_min(us.max(TICK_US_MIN), Ordering::AcqRel);
     }
 
     /// How many stores are registered and alive.
     pub(crate) fn stores(&self) -> usize {
         let stores = self.shared.stores.lock();
-        stores.iter().filter(|e| e.registration.store.strong_count() > 0).count()
+        stores
+            .iter()
+            .filter(|e| e.registration.store.strong_count() > 0)
+            .count()
     }
 
     pub(crate) fn threads(&self) -> usize {

@@ -44,6 +44,7 @@
 //! callers who hold RocksDB's own types. `testing`: in-memory stores, a manual clock, injected
 //! failures. `failpoints`: named points for crash tests.
 
+mod audit;
 mod background;
 mod batch;
 mod catalog;
@@ -73,6 +74,7 @@ mod table;
 mod tx;
 mod verdict;
 
+pub use audit::{AuditEntry, AuditEvent, AuditScan};
 pub use batch::{Batch, Submitted, Writes};
 #[cfg(feature = "testing")]
 pub use clock::ManualClock;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 
+use crate::audit::AuditScan;
 use crate::background::Background;
 use crate::batch::Batch;
 use crate::commit::DraftCaps;
@@ -237,6 +238,28 @@ impl Store {
             .core()?
             .committer
             .rewind(source, &to.into(), why)
+    }
+
+    /// What was forgotten and rewound by request, oldest first, with the reasons.
+    ///
+    /// # Errors
+    /// `Closed`; `Damaged` ones come as items.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// use firstseen::{days, Options, Policy, Store};
+    /// let store = Store::open(dir.path(), Options::new())?;
+    /// let orders = store.scope("orders", Policy::remember(days(7)))?;
+    /// let _ = orders.insert("order-17")?;
+    /// orders.forget("order-17", "the customer asked for it again")?;
+    /// let entry = store.audit()?.next().expect("one entry")?;
+    /// assert_eq!(entry.why, "the customer asked for it again");
+    /// # Ok(()) }
+    /// ```
+    pub fn audit(&self) -> Result<AuditScan> {
+        let core = self.shared.core()?;
+        Ok(AuditScan::new(core.committer.index.audit.rows(&[])))
     }
 
     /// Returns once everything that returned before is safe from a power failure. One fsync,

@@ -109,7 +109,9 @@ impl Stores {
     #[must_use]
     pub fn assigned(&self) -> Vec<String> {
         let open = self.inner.open.lock();
-        let assigned = open.iter().filter(|(_, slot)| slot.try_lock().is_none_or(|s| s.is_some()));
+        let assigned = open
+            .iter()
+            .filter(|(_, slot)| slot.try_lock().is_none_or(|s| s.is_some()));
         assigned.map(|(partition, _)| partition.clone()).collect()
     }
 }

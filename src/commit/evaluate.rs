@@ -14,7 +14,7 @@ use crate::catalog::TableState;
 use crate::engine::{Family, Rep};
 use crate::error::{Error, Result};
 
-use super::draft::Op;
+use super::write::Op;
 
 /// What a row's lock is: the hash of table and key.
 pub(crate) fn row_hash(table: &TableState, key: &[u8]) -> u64 {

@@ -12,6 +12,7 @@
 //! Lock order: room → ids → rows → gate. Ids before rows, so that no two callers wait for each
 //! other; the gate is the leader's alone.
 
+mod audit;
 mod buffer;
 mod counters;
 mod decide;
@@ -23,6 +24,7 @@ mod queue;
 mod settle;
 mod submit;
 mod tx;
+mod write;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,23 +36,25 @@ use crate::catalog::{Catalog, ScopeState, TableState};
 use crate::clock;
 use crate::engine::Rep;
 use crate::error::{Error, ErrorKind, Recorded, Result};
-use crate::index::{Index, LogBuilder, Meta, Probe, Scratch, State, Tiers};
+use crate::index::{Index, LogBuilder, Probe, Scratch, Tiers};
 use crate::options::Durability;
 use crate::position::Position;
 use crate::verdict::{Sighting, Verdicts};
 
+pub(crate) use audit::AuditRow;
 pub(crate) use counters::Counters;
 pub(crate) use decide::Decision;
-pub(crate) use draft::{Draft, DraftCaps, Op, ScopeUse, When, check_id, counter_bounds};
+pub(crate) use draft::{Draft, DraftCaps, ScopeUse, check_id};
 pub(crate) use settle::sighting;
 pub(crate) use submit::{Lane, Submission};
 pub(crate) use tx::TxState;
+pub(crate) use write::{Op, When, counter_bounds};
 
 use buffer::Buffer;
 use decide::Held;
-use draft::What;
 use holds::{HoldError, Holds};
 use queue::Queue;
+use write::What;
 
 /// Everything that commits go through.
 pub(crate) struct Committer {
@@ -75,6 +79,7 @@ impl Committer {
         wait_max: Duration,
         closures_twice: bool,
     ) -> Committer {
+        let written = index.written();
         Committer {
             index,
             catalog,
@@ -85,16 +90,14 @@ impl Committer {
             rows: Holds::new(),
             queue: Queue::default(),
             buffer: Buffer::default(),
-            audits: AtomicU64::new(0),
+            // Each audit row comes with a commit, so no later open starts at a number used.
+            audits: AtomicU64::new(written),
             tables: RwLock::new(()),
         }
     }
 
     /// Holds a draft's ids; its verdicts so far.
-    pub(crate) fn hold_draft(
-        self: &Arc<Self>,
-        draft: &mut Draft,
-    ) -> Result<(Decision, Verdicts)> {
+    pub(crate) fn hold_draft(self: &Arc<Self>, draft: &mut Draft) -> Result<(Decision, Verdicts)> {
         let decision = self.decide(draft)?;
         let verdicts = self.preview(draft, &decision)?;
         Ok((decision, verdicts))
@@ -148,7 +151,12 @@ impl Committer {
                 return Err(error);
             }
         };
-        let Decision { held, room, written: before, .. } = decision;
+        let Decision {
+            held,
+            room,
+            written: before,
+            ..
+        } = decision;
         let n = match written {
             // A duplicate waits for its original all the same (I5).
             Outcome::Nothing => before,
@@ -161,7 +169,10 @@ impl Committer {
             }
         };
         drop(room);
-        let mark = (level == Durability::Synced).then(|| Unsynced { n, held: vec![held] });
+        let mark = (level == Durability::Synced).then(|| Unsynced {
+            n,
+            held: vec![held],
+        });
         Ok((verdicts, mark))
     }
 
@@ -185,7 +196,9 @@ impl Committer {
         if log.is_empty() && out.is_empty() {
             // Step 7: nothing to write.
             self.counters.verdicts(&settled.verdicts);
-            self.counters.unkeyed.fetch_add(settled.unkeyed, Ordering::Relaxed);
+            self.counters
+                .unkeyed
+                .fetch_add(settled.unkeyed, Ordering::Relaxed);
             return Ok((settled.verdicts, Outcome::Nothing));
         }
         let ids = log.hashes().len();
@@ -280,9 +293,10 @@ impl Committer {
                 held.add(wanted.iter().copied());
                 Ok(())
             }
-            Err(HoldError::Foreign(_)) => {
-                Err(Error::new(ErrorKind::Busy, "a row was locked for longer than wait_max"))
-            }
+            Err(HoldError::Foreign(_)) => Err(Error::new(
+                ErrorKind::Busy,
+                "a row was locked for longer than wait_max",
+            )),
             Err(HoldError::Poisoned) => {
                 self.index.poison.check()?;
                 Err(Error::closed())
@@ -296,83 +310,21 @@ impl Committer {
         row.map(|bytes| Position::decode(&bytes)).transpose()
     }
 
-    /// Sets a resume point to anywhere, with an audit row.
-    pub(crate) fn rewind(
-        self: &Arc<Self>,
-        source: &str,
-        to: &Position,
-        why: &str,
-    ) -> Result<()> {
-        let mut held = Held::new(self, self.rows.owner(), true);
-        self.hold_rows(&mut held, &[evaluate::point_hash(source)])?;
-        let mut rows = Rep::default();
-        rows.put(self.index.points.number(), source.as_bytes(), &to.encode());
-        let from = self.resume_point(source)?.map(|p| p.encode()).unwrap_or_default();
-        let audit = Audit::Rewind { source: source.as_bytes(), from: &from, to: &to.encode() };
-        self.put_audit(&mut rows, &audit, why);
-        let appended = self.append(&mut LogBuilder::default(), &mut rows, Durability::Synced);
-        match appended.and_then(|n| self.index.wait_durable(n)) {
-            Ok(()) => Ok(()),
-            Err(error) => {
-                keep_if_unknown(&error, [Some(held)]);
-                Err(error)
-            }
-        }
-    }
-
-    /// Forgets an id that is known: a tombstone, and an audit row. False if it is not known.
-    pub(crate) fn forget(
-        self: &Arc<Self>,
-        draft: &mut Draft,
-        why: &str,
-        level: Durability,
-    ) -> Result<bool> {
-        self.flush_buffer()?;
-        let decision = self.decide(draft)?;
-        if decision.has_in_progress() {
-            return Err(Error::new(ErrorKind::Busy, "another caller holds the id"));
-        }
-        let entry = decision.entry(0);
-        let Some(hit) = decision.hit(entry).filter(|h| h.meta.is_duplicate_at(decision.now_ms))
-        else {
-            return Ok(false);
-        };
-        let meta = Meta { state: State::Forgotten, over: true, ..hit.meta };
-        let id = draft.get(&draft.items[0].id);
-        let mut log = LogBuilder::default();
-        log.add(decision.hash(entry), &meta, hit.placement, id, None);
-        log.finish();
-        let mut rows = Rep::default();
-        let scope = &draft.scopes[0].state;
-        self.put_audit(&mut rows, &Audit::Forget { scope: &scope.name, id }, why);
-        let level = if level == Durability::Buffered { Durability::Written } else { level };
-        let n = match self.append(&mut log, &mut rows, level) {
-            Ok(n) => n,
-            Err(error) => {
-                keep_if_unknown(&error, [Some(decision.held)]);
-                return Err(error);
-            }
-        };
-        self.counters.forgotten.fetch_add(1, Ordering::Relaxed);
-        if level == Durability::Synced {
-            self.wait_synced(Unsynced { n, held: vec![decision.held] })?;
-        }
-        Ok(true)
-    }
-
-    fn put_audit(&self, rows: &mut Rep, audit: &Audit<'_>, why: &str) {
-        let serial = self.audits.fetch_add(1, Ordering::Relaxed);
-        let (key, value) = audit.row(self.index.time.now_ms(), serial, why);
-        rows.put(self.index.audit.number(), &key, &value);
-    }
-
     /// What is known of an id now. Decides nothing.
     pub(crate) fn peek(&self, scope: &ScopeState, id: &[u8]) -> Result<Option<Sighting>> {
         let hash = self.index.ids.of(scope.number, id);
-        let probe = Probe { hash, scope: scope.number, classes: scope.classes(), id };
+        let probe = Probe {
+            hash,
+            scope: scope.number,
+            classes: scope.classes(),
+            id,
+        };
         let mut found = None;
         let (mut scratch, mut tiers) = (Scratch::default(), Tiers::default());
-        self.index.lookup(&[probe], &mut scratch, &mut tiers, |_, hit| found = Some(hit))?;
+        self.index
+            .lookup(&[probe], &mut scratch, &mut tiers, |_, hit| {
+                found = Some(hit)
+            })?;
         let now_ms = self.index.time.now_ms();
         let hit = found.filter(|h| h.meta.is_duplicate_at(now_ms));
         Ok(hit.map(|h| sighting(&h, &scope.versions())))
@@ -395,7 +347,9 @@ impl Committer {
     /// Drops a table. Commits under way end first, and new ones see that it is dropped: a
     /// write into a family that is gone would poison the store.
     pub(crate) fn drop_table(&self, name: &str) -> Result<bool> {
-        let Some(rows) = self.catalog.retire_table(name)? else { return Ok(false) };
+        let Some(rows) = self.catalog.retire_table(name)? else {
+            return Ok(false);
+        };
         let _no_commits = self.tables.write();
         self.flush_buffer()?;
         self.catalog.remove_table(&rows)?;
@@ -434,44 +388,4 @@ fn keep_if_unknown<const N: usize>(error: &Error, held: [Option<Held>; N]) {
 pub(crate) struct Unsynced {
     n: u64,
     held: Vec<Held>,
-}
-
-/// What an audit row says happened.
-pub(crate) enum Audit<'a> {
-    Forget { scope: &'a str, id: &'a [u8] },
-    Rewind { source: &'a [u8], from: &'a [u8], to: &'a [u8] },
-}
-
-impl Audit<'_> {
-    /// Key: time u64 BE | serial u64 BE. Value: kind u8, then fields as (len u32 LE, bytes).
-    fn row(&self, now_ms: u64, serial: u64, why: &str) -> ([u8; 16], Vec<u8>) {
-        let mut key = [0; 16];
-        key[..8].copy_from_slice(&now_ms.to_be_bytes());
-        key[8..].copy_from_slice(&serial.to_be_bytes());
-        let (kind, fields): (u8, Vec<&[u8]>) = match self {
-            Audit::Forget { scope, id } => (1, vec![scope.as_bytes(), id]),
-            Audit::Rewind { source, from, to } => (2, vec![source, from, to]),
-        };
-        let mut value = vec![kind];
-        for field in fields.into_iter().chain([why.as_bytes()]) {
-            value.extend_from_slice(&(field.len() as u32).to_le_bytes());
-            value.extend_from_slice(field);
-        }
-        (key, value)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_audit_row_is_golden() {
-        let audit = Audit::Forget { scope: "s", id: b"id" };
-        let (key, value) = audit.row(0x0102, 3, "why");
-        assert_eq!(key, [0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 3]);
-        let expected =
-            [&[1, 1, 0, 0, 0, b's', 2, 0, 0, 0][..], b"id", &[3, 0, 0, 0], b"why"].concat();
-        assert_eq!(value, expected);
-    }
 }

@@ -14,8 +14,9 @@ use crate::verdict::{Extra, InProgress, Refusal, Sighting, Verdict, Verdicts};
 
 use super::Committer;
 use super::decide::{ASK_AGAIN, Decision};
-use super::draft::{Draft, Item, What, When, Write};
+use super::draft::{Draft, Item};
 use super::evaluate::Overlay;
+use super::write::{What, When, Write};
 
 /// A scope's rules as one commit sees them.
 struct Rules {

@@ -171,7 +171,11 @@ impl Lane {
             drop(running.jobs);
             // A caller's waker may drop the last handle; its thread can't join itself.
             let me = std::thread::current().id();
-            for thread in running.threads.into_iter().filter(|t| t.thread().id() != me) {
+            for thread in running
+                .threads
+                .into_iter()
+                .filter(|t| t.thread().id() != me)
+            {
                 let _ = thread.join();
             }
         }

@@ -17,9 +17,10 @@ use crate::position::Position;
 use crate::verdict::{Refusal, Verdict};
 
 use super::decide::{Held, Inside};
-use super::draft::{Draft, Op};
+use super::draft::Draft;
 use super::evaluate::{ItemMark, Overlay, point_hash, row_hash};
 use super::holds::{HoldError, Holds};
+use super::write::{Op, What};
 use super::{Committer, LogBuilder, Unsynced, decide, keep_if_unknown};
 
 /// What one run of a closure has read and written.
@@ -85,7 +86,11 @@ impl TxState {
             return Err(conflict());
         }
         let mut met = Vec::new();
-        match self.committer.rows.try_hold(self.locks.owner(), &[hash], &mut met) {
+        match self
+            .committer
+            .rows
+            .try_hold(self.locks.owner(), &[hash], &mut met)
+        {
             Ok(()) => {
                 if met.is_empty() {
                     self.locks.add([hash]);
@@ -126,12 +131,18 @@ impl TxState {
         let at = self.writes;
         self.writes += 1;
         if table.is_dropped() {
-            return Err(Error::invalid(format!("table {:?} was dropped", table.name)));
+            return Err(Error::invalid(format!(
+                "table {:?} was dropped",
+                table.name
+            )));
         }
         if table.guarded {
             self.lock(row_hash(table, key))?;
         } else if op.is_conditional() {
-            let text = format!("table {:?} is plain; conditions need a guarded one", table.name);
+            let text = format!(
+                "table {:?} is plain; conditions need a guarded one",
+                table.name
+            );
             return Err(Error::invalid(text));
         }
         if op.is_conditional() {
@@ -172,7 +183,10 @@ impl TxState {
 }
 
 fn conflict() -> Error {
-    Error::new(ErrorKind::Busy, "a row is locked by another commit; the closure runs again")
+    Error::new(
+        ErrorKind::Busy,
+        "a row is locked by another commit; the closure runs again",
+    )
 }
 
 impl Committer {
@@ -260,7 +274,8 @@ impl Committer {
         if let Some(write) = tx.refused {
             tx.overlay.undo(&tx.mark, &mut tx.rows);
             let Some(fallback) = tx.fallback.take() else {
-                self.counters.verdicts(&[Verdict::Refused(Refusal::new(write, false))]);
+                self.counters
+                    .verdicts(&[Verdict::Refused(Refusal::new(write, false))]);
                 return Ok(Verdict::Refused(Refusal::new(write, false)));
             };
             self.fall_back(&mut tx, &fallback)?;
@@ -277,7 +292,11 @@ impl Committer {
         let verdict = refusal.map_or(Verdict::First(()), Verdict::Refused);
         let unkeyed = u64::from(draft.items[0].is_unkeyed && refusal.is_none());
         let ids = log.hashes().len();
-        let level = if level == Durability::Buffered { Durability::Written } else { level };
+        let level = if level == Durability::Buffered {
+            Durability::Written
+        } else {
+            level
+        };
         let decide::Decision { held, room, .. } = decision;
         let n = match self.append(&mut log, &mut tx.rows, level) {
             Ok(n) => n,
@@ -291,7 +310,10 @@ impl Committer {
         drop(room);
         drop(tx.locks);
         if level == Durability::Synced {
-            self.wait_synced(Unsynced { n, held: vec![held] })?;
+            self.wait_synced(Unsynced {
+                n,
+                held: vec![held],
+            })?;
         }
         Ok(verdict)
     }
@@ -300,10 +322,10 @@ impl Committer {
     fn fall_back(&self, tx: &mut TxState, fallback: &Draft) -> Result<()> {
         for write in &fallback.writes {
             match &write.what {
-                super::draft::What::Plain { body, count } => {
+                What::Plain { body, count } => {
                     tx.rows.copy(&fallback.plain.body()[body.clone()], *count);
                 }
-                super::draft::What::Guarded { table, key, op } => {
+                What::Guarded { table, key, op } => {
                     let table = &fallback.tables[*table as usize];
                     let (key, op) = (fallback.get(key), fallback.op(op));
                     let mut met = Vec::new();
@@ -317,7 +339,9 @@ impl Committer {
                         tx.locks.add([hash]);
                     }
                     if !tx.overlay.apply(table, key, op, &mut tx.rows)? {
-                        return Err(Error::invalid("a condition within `if_refused` was refused"));
+                        return Err(Error::invalid(
+                            "a condition within `if_refused` was refused",
+                        ));
                     }
                 }
             }

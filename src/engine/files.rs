@@ -92,6 +92,19 @@ impl Home {
         Ok(fs::read_dir(self.dir.join("data"))?.next().is_some())
     }
 
+    /// Removes what a database left that was never finished: without its CURRENT file, which
+    /// comes last, it can't be opened.
+    pub(crate) fn clear_unfinished(&self) -> Result<()> {
+        let data = self.dir.join("data");
+        if self.directory().is_none() || data.join("CURRENT").exists() {
+            return Ok(());
+        }
+        for entry in fs::read_dir(&data)? {
+            fs::remove_file(entry?.path())?;
+        }
+        sync_directory(&data)
+    }
+
     /// Says that there is a database now.
     pub(super) fn set_has_data(&self) {
         // A directory shows it.

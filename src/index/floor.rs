@@ -10,7 +10,8 @@
 //! flags: bit 0: a commit may have been unsynced (sticky)
 //! ```
 //!
-//! - F1: `n` only rises (but for a short recovery that the caller accepts), and only to numbers that were durable before it was written.
+//! - F1: `n` only rises (but for a short recovery that the caller accepts), and only to numbers
+//!   that were durable before it was written.
 //! - F2: the sticky bit is durable before the first unsynced commit is written; it decides how
 //!   RocksDB recovers.
 //! - F3: a torn slot leaves the other one valid.

@@ -13,8 +13,8 @@ use crate::clock::Stopwatch;
 use crate::engine::{Family, Home, Kind, Rep, failpoint};
 use crate::error::{Error, ErrorKind, Result};
 
-use super::floor::Floor;
 use super::active::EntryAt;
+use super::floor::Floor;
 use super::record::Slice;
 use super::run::Run;
 use super::segment::Segment;
@@ -72,11 +72,18 @@ impl Index {
 
     fn garbage_is_due(&self) -> bool {
         let mut waits = self.garbage_waits.lock();
-        waits.as_mut().is_some_and(|watch| watch.restart_after(GARBAGE_EVERY))
+        waits
+            .as_mut()
+            .is_some_and(|watch| watch.restart_after(GARBAGE_EVERY))
     }
 
     fn rotate_by_age(&self) {
-        if self.view().current().age().is_some_and(|age| age >= self.limits.segment_age) {
+        if self
+            .view()
+            .current()
+            .age()
+            .is_some_and(|age| age >= self.limits.segment_age)
+        {
             let reserved = self.room.lock();
             // A rotation that must wait is tried again at the next tick.
             let _ = self.rotate(reserved.ids(), reserved.words());
@@ -114,9 +121,10 @@ impl Index {
         self.collect_garbage(m)
     }
 
-    /// Seals the segments that wait for it, oldest first.
+    /// Seals the segments that wait for it now, oldest first. Not those that come meanwhile:
+    /// under a load that always has one more, nothing would ever be dropped or merged.
     pub(super) fn seal_waiting(&self, m: &mut Maintenance) -> Result<()> {
-        while self.view().unsealed() > 0 {
+        for _ in 0..self.view().unsealed() {
             self.seal_oldest(m)?;
             self.make_spares(m)?;
         }
@@ -126,11 +134,16 @@ impl Index {
     /// Seals what is in memory now, and does all that is due after.
     pub(crate) fn seal_now(&self) -> Result<()> {
         let mut m = self.maintenance.lock();
-        self.make_spares(&mut m)?;
-        self.seal_waiting(&mut m)?;
-        if self.view().current().age().is_some() {
+        loop {
+            self.make_spares(&mut m)?;
+            self.seal_waiting(&mut m)?;
+            if self.view().current().age().is_none() {
+                break;
+            }
             let reserved = self.room.lock();
-            self.rotate(reserved.ids(), reserved.words())?;
+            if self.rotate(reserved.ids(), reserved.words())? {
+                break;
+            }
         }
         self.round(&mut m)
     }
@@ -181,7 +194,12 @@ impl Index {
     pub(super) fn make_spares(&self, m: &mut Maintenance) -> Result<()> {
         let size = self.segment_size();
         self.pool.keep_only(size);
-        for spare in self.spares.lock().iter_mut().filter(|s| s.size.ids > size.ids) {
+        for spare in self
+            .spares
+            .lock()
+            .iter_mut()
+            .filter(|s| s.size.ids > size.ids)
+        {
             *spare = Arc::new(spare.resized(size, &self.pool));
         }
         while self.spares.lock().len() < SPARES {
@@ -237,7 +255,8 @@ impl Index {
             // The files of a dropped generation go with it.
             if self.view().generation(garbage.slice).is_some() {
                 let key = garbage.run.info.key;
-                self.engine.remove_files(&garbage.family, &key.page(0), &key.footer())?;
+                self.engine
+                    .remove_files(&garbage.family, &key.page(0), &key.footer())?;
             }
         }
         *self.garbage_waits.lock() = (!kept.is_empty()).then(Stopwatch::start);

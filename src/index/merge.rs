@@ -115,7 +115,10 @@ impl Index {
         let plan = RunPlan {
             slice: generation.slice,
             width_ms: generation.width_ms,
-            key: RunKey { order, serial: generation.next_serial() },
+            key: RunKey {
+                order,
+                serial: generation.next_serial(),
+            },
             first_order,
             ids: runs.iter().map(|r| r.info.ids).sum(),
             filter_bits: self.limits.filter_bits,
@@ -154,7 +157,10 @@ fn tier(runs: &[Arc<Run>]) -> &[Arc<Run>] {
     let level = |run: &Run| run.info.ids.max(1).ilog2() / FAN_IN.ilog2();
     let mut from = 0;
     while from < runs.len() {
-        let same = runs[from..].iter().take_while(|r| level(r) == level(&runs[from])).count();
+        let same = runs[from..]
+            .iter()
+            .take_while(|r| level(r) == level(&runs[from]))
+            .count();
         if same >= FAN_IN {
             return &runs[from..from + same];
         }

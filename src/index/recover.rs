@@ -105,6 +105,10 @@ pub(crate) fn open(opening: Opening) -> Result<Opened> {
         None if !has_data => Floor::create(&home, 0, false)?,
         None => return Err(Error::damaged("the floor file is missing")),
     };
+    if mark.is_fresh() {
+        // Whoever made it was stopped before it was a store: nothing was ever committed.
+        home.clear_unfinished()?;
+    }
     let recovery = if mark.unsynced {
         Recovery::Unsynced
     } else {

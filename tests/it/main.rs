@@ -16,6 +16,6 @@ mod model;
 #[cfg(feature = "testing")]
 mod programs;
 mod protocol;
-#[cfg(feature = "raw")]
+#[cfg(all(feature = "raw", feature = "testing"))]
 mod raw;
 mod tidy;

@@ -28,7 +28,9 @@ struct Variant {
 }
 
 fn resources(cache_bytes: usize, filter_bytes: usize) -> Resources {
-    Resources::new().cache_bytes(cache_bytes).filter_bytes(filter_bytes)
+    Resources::new()
+        .cache_bytes(cache_bytes)
+        .filter_bytes(filter_bytes)
 }
 
 /// Shared, as threads are too dear for every store of these tests to have its own.
@@ -49,7 +51,11 @@ fn tiny() -> Options {
     ordinary().segment_ids_max(40).slices_per_class(4)
 }
 
-const TINY: Variant = Variant { name: "tiny segments", in_directory: false, options: |_| tiny() };
+const TINY: Variant = Variant {
+    name: "tiny segments",
+    in_directory: false,
+    options: |_| tiny(),
+};
 
 /// Other settings at every opening: nothing of them is in the data but the classes' slices.
 const CHANGING: Variant = Variant {
@@ -57,7 +63,11 @@ const CHANGING: Variant = Variant {
     in_directory: true,
     options: |opening| {
         let n = opening as usize;
-        let levels = [Durability::Written, Durability::Synced, Durability::Buffered];
+        let levels = [
+            Durability::Written,
+            Durability::Synced,
+            Durability::Buffered,
+        ];
         tiny()
             .segment_ids_max([8, 500, 24][n % 3])
             .filter_bits_per_id([16, 0, 4][n % 3])
@@ -69,7 +79,11 @@ const CHANGING: Variant = Variant {
 const VARIANTS: [Variant; 14] = [
     TINY,
     CHANGING,
-    Variant { name: "one segment", in_directory: false, options: |_| ordinary() },
+    Variant {
+        name: "one segment",
+        in_directory: false,
+        options: |_| ordinary(),
+    },
     Variant {
         name: "segments of 8",
         in_directory: false,
@@ -120,24 +134,44 @@ const VARIANTS: [Variant; 14] = [
         in_directory: false,
         options: |_| tiny().closures_twice(true),
     },
-    Variant { name: "a directory", in_directory: true, options: |_| tiny() },
+    Variant {
+        name: "a directory",
+        in_directory: true,
+        options: |_| tiny(),
+    },
 ];
 
 fn attempt(variant: &Variant, ops: &[Op]) -> Trial {
-    let dir = variant.in_directory.then(|| tempfile::tempdir().expect("a temporary directory"));
+    let dir = variant
+        .in_directory
+        .then(|| tempfile::tempdir().expect("a temporary directory"));
     let path = dir.as_ref().map(|dir| dir.path().join("store"));
-    trial::run(Setup { dir: path, options: &variant.options }, ops)
+    trial::run(
+        Setup {
+            dir: path,
+            options: &variant.options,
+        },
+        ops,
+    )
 }
 
 fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name}={text} is no number")),
+    )
 }
 
 fn program_of(seed: u64) -> Vec<Op> {
     let mut bytes = vec![0; PROGRAM_BYTES];
     fastrand::Rng::with_seed(seed).fill(&mut bytes);
     program(&bytes)
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test may time itself")]
+fn now() -> Instant {
+    Instant::now()
 }
 
 /// The seeds to run: one that was asked for, or new ones each time.
@@ -162,13 +196,22 @@ fn check(seed: u64, variant: &Variant, ops: &[Op]) -> Trial {
 #[track_caller]
 fn assert_worked(work: &Work, programs: usize) {
     // One program may miss one of them; a run may not.
-    let all = [work.seals, work.merges, work.drops, work.replayed, work.generation_hits];
-    assert!(programs < 2 || all.iter().all(|n| *n > 0), "too little happened: {work:?}");
+    let all = [
+        work.seals,
+        work.merges,
+        work.drops,
+        work.replayed,
+        work.generation_hits,
+    ];
+    assert!(
+        programs < 2 || all.iter().all(|n| *n > 0),
+        "too little happened: {work:?}"
+    );
 }
 
 #[test]
 fn every_answer_is_the_models() {
-    let started = Instant::now();
+    let started = now();
     let (mut steps, mut work) = (0, Work::default());
     let seeds = seeds(40);
     for seed in &seeds {
@@ -189,7 +232,7 @@ fn every_answer_is_the_models() {
 
 #[test]
 fn settings_never_change_an_answer() {
-    let started = Instant::now();
+    let started = now();
     let seeds = seeds(2);
     let mut work = Work::default();
     for seed in &seeds {
@@ -201,7 +244,11 @@ fn settings_never_change_an_answer() {
             let history = trial.text(&ops);
             let first = first.get_or_insert_with(|| history.clone());
             let difference = trial::difference(first, &history);
-            assert!(difference.is_empty(), "SEED={seed}, {}:\n{difference}", variant.name);
+            assert!(
+                difference.is_empty(),
+                "SEED={seed}, {}:\n{difference}",
+                variant.name
+            );
         }
     }
     assert_worked(&work, seeds.len());

@@ -1,6 +1,10 @@
 //! The examples, run as tests: each is a whole program over the public API alone.
 
 #![allow(dead_code, reason = "an example's `main` only prints")]
+#![allow(
+    clippy::duplicate_mod,
+    reason = "each example brings its brokers, as it does alone"
+)]
 
 #[path = "../../examples/consume.rs"]
 mod consume;

@@ -50,7 +50,8 @@ fn a_batch_that_names_a_family_or_does_more_than_rows_is_refused() {
     let store = memory();
     let ids = store.scope("ids", Policy::remember(days(7))).unwrap();
     let table = store.table("rows").unwrap();
-    let spoil: [(&str, &dyn Fn(&mut RocksBatch)); 5] = [
+    type Spoil<'a> = (&'a str, &'a dyn Fn(&mut RocksBatch));
+    let spoil: [Spoil<'_>; 5] = [
         ("put_cf", &|b| b.put_cf(&other, b"x", b"y")),
         ("delete_cf", &|b| b.delete_cf(&other, b"x")),
         ("merge", &|b| b.merge(b"x", b"y")),
@@ -83,7 +84,10 @@ fn setting(dir: &std::path::Path, family: &str, key: &str) -> Option<String> {
     let entries = std::fs::read_dir(dir.join("data"))
         .unwrap()
         .map(|e| e.unwrap().path());
-    let named = |p: &std::path::PathBuf| p.to_string_lossy().contains("OPTIONS-");
+    let named = |p: &std::path::PathBuf| {
+        let name = p.to_string_lossy();
+        name.contains("OPTIONS-") && !name.ends_with("dbtmp")
+    };
     let text = std::fs::read_to_string(entries.filter(named).max().unwrap()).unwrap();
     let (_, section) = text.split_once(&format!("[CFOptions \"{family}\"]"))?;
     let section = section.split("\n[").next()?;
@@ -101,6 +105,7 @@ fn a_tables_own_options_are_in_force_and_the_stores_families_keep_theirs() {
         options.set_write_buffer_size(bytes);
         // The store's families can't be tuned, whatever name is given.
         Options::new()
+            .background(false)
             .table_options("rows", options.clone())
             .table_options("meta", options.clone())
             .table_options("audit", options)

@@ -35,13 +35,11 @@ fn sections(dir: &Path) -> Sections {
     sections
 }
 
+/// Settings by name.
+type Settings = Vec<(&'static str, &'static str)>;
+
 /// What a family of a name must have: its own settings and its tables'.
-fn expected(
-    name: &str,
-) -> (
-    Vec<(&'static str, &'static str)>,
-    Vec<(&'static str, &'static str)>,
-) {
+fn expected(name: &str) -> (Settings, Settings) {
     let blocks = vec![("checksum", "kXXH3"), ("format_version", "5")];
     let never_compacted = [
         ("disable_auto_compactions", "true"),

@@ -223,9 +223,7 @@ fn a_retention_below_the_stated_horizon_is_refused() {
 #[test]
 fn scopes_of_different_retentions_share_a_store() {
     let clock = ManualClock::new();
-    let options = quiet()
-        .clock(Clock::Manual(clock.clone()))
-        .generations_max(64);
+    let options = quiet().clock(Clock::Manual(clock.clone()));
     let store = Store::in_memory(options).unwrap();
     let kinds = [secs(1), secs(90), secs(7200), days(7)];
     let scopes: Vec<Scope> = (0..)

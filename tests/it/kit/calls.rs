@@ -7,10 +7,9 @@ use firstseen::{
 };
 
 use super::draft::incremented;
-use super::model::{bare, give_out};
 use super::op::{
     Batch, Closure, End, Finish, ID_BYTES_MAX, Item, Level, Name, Point, SOURCES, Step, Table,
-    Write, id, key, source, value,
+    Write, bare, give_out, id, key, source, value,
 };
 use super::runner::{Called, Runner};
 use super::said::{CLOSURE, Said, kind, list, maybe_bytes};
@@ -73,7 +72,9 @@ impl Runner<'_> {
     pub(super) fn add(&self, real: &mut firstseen::Batch, scope: usize, item: &Item) {
         let owned = Owned::of(item);
         let mut writes = real.once(&self.scopes[scope], owned.id());
-        item.writes.iter().for_each(|write| self.write(&mut writes, write));
+        item.writes
+            .iter()
+            .for_each(|write| self.write(&mut writes, write));
         if let Some(fallback) = &item.if_refused {
             writes.if_refused(|w| fallback.iter().for_each(|write| self.write(w, write)));
         }
@@ -118,7 +119,9 @@ impl Runner<'_> {
             self.add(&mut real, *scope, item);
         }
         let verdicts = real.hold()?;
-        let first = (0..verdicts.len()).filter(|i| verdicts[*i].is_first()).collect();
+        let first = (0..verdicts.len())
+            .filter(|i| verdicts[*i].is_first())
+            .collect();
         self.held = Some((real, first));
         Ok(self.said(&verdicts))
     }
@@ -130,7 +133,9 @@ impl Runner<'_> {
         if !finish.committed {
             return Ok("dropped".to_string());
         }
-        give_out(&finish.writes, &first, |i, write| self.write(&mut real.item(i), &write));
+        give_out(&finish.writes, &first, |i, write| {
+            self.write(&mut real.item(i), &write)
+        });
         self.points(&mut real, &finish.points);
         Ok(self.said(&real.commit()?))
     }
@@ -217,7 +222,12 @@ impl Owned {
             Name::TooLong => Some(vec![b'x'; ID_BYTES_MAX + 1]),
         };
         let (also, source) = (item.also.map(id), item.source.map(source));
-        Owned { bytes, also, source, remember_ms: item.remember_ms }
+        Owned {
+            bytes,
+            also,
+            source,
+            remember_ms: item.remember_ms,
+        }
     }
 
     pub(super) fn id(&self) -> Id<'_> {

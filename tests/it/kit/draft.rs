@@ -100,7 +100,10 @@ impl<'m> Draft<'m> {
 
     fn is_in_progress(&self, scope: usize, item: &Item) -> bool {
         let named = [own(item), item.also.map(id)];
-        named.into_iter().flatten().any(|id| self.foreign.contains(&(scope, id)))
+        named
+            .into_iter()
+            .flatten()
+            .any(|id| self.foreign.contains(&(scope, id)))
     }
 
     /// The verdict if the item's id, or its older form, was seen; a sliding one lives on then.
@@ -119,7 +122,9 @@ impl<'m> Draft<'m> {
     }
 
     fn prolong(&mut self, scope: usize, id: Vec<u8>, item: &Item, mut seen: Seen) {
-        let Keep::Sliding(ms, cap_ms) = self.model.keeps[scope] else { return };
+        let Keep::Sliding(ms, cap_ms) = self.model.keeps[scope] else {
+            return;
+        };
         let later = self.now_ms + item.remember_ms.unwrap_or(ms);
         let expiry_ms = later.min(seen.first_ms + cap_ms);
         if !self.ids.contains_key(&(scope, id.clone())) && expiry_ms > seen.expiry_ms {
@@ -165,13 +170,25 @@ impl<'m> Draft<'m> {
         if let Some(write) = refused {
             self.rows = before;
             let Some(fallback) = &closure.if_refused else {
-                return Ok((Said::Refused { write, settled: false }, told));
+                return Ok((
+                    Said::Refused {
+                        write,
+                        settled: false,
+                    },
+                    told,
+                ));
             };
             if self.write_all(fallback)?.is_some() {
                 return Err(INVALID);
             }
             self.record(scope, item, true);
-            return Ok((Said::Refused { write, settled: true }, told));
+            return Ok((
+                Said::Refused {
+                    write,
+                    settled: true,
+                },
+                told,
+            ));
         }
         if closure.end == End::Decline {
             self.rows = before;
@@ -217,7 +234,9 @@ impl<'m> Draft<'m> {
 
 /// What `Step::Increment` puts over a value: one more, up to 127, of a small counter.
 pub(crate) fn incremented(value: Option<&[u8]>) -> u8 {
-    let counter = value.and_then(|v| <[u8; 8]>::try_from(v).ok()).map_or(0, i64::from_le_bytes);
+    let counter = value
+        .and_then(|v| <[u8; 8]>::try_from(v).ok())
+        .map_or(0, i64::from_le_bytes);
     u8::try_from(counter.clamp(0, 126)).unwrap_or(0) + 1
 }
 

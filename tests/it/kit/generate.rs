@@ -173,11 +173,21 @@ fn closure(u: Input<'_, '_>) -> Result<Closure> {
         steps: several(u, 4, step)?,
         if_refused: maybe(u, 4, |u| several(u, 2, unconditional))?,
         points: maybe(u, 6, |u| several(u, 1, point))?.unwrap_or_default(),
-        end: *u.choose(&[End::Ok, End::Ok, End::Ok, End::Ok, End::Ok, End::Decline, End::Fail])?,
+        end: *u.choose(&[
+            End::Ok,
+            End::Ok,
+            End::Ok,
+            End::Ok,
+            End::Ok,
+            End::Decline,
+            End::Fail,
+        ])?,
     };
     if closure.end == End::Decline {
         // What a refused closure that also declines should do is nobody's business.
-        closure.steps.retain(|s| !matches!(s, Step::Write(w) if w.is_conditional()));
+        closure
+            .steps
+            .retain(|s| !matches!(s, Step::Write(w) if w.is_conditional()));
     }
     Ok(closure)
 }
@@ -217,16 +227,30 @@ fn write(u: Input<'_, '_>) -> Result<Write> {
         return unconditional(u);
     }
     // A condition on a plain table is misuse.
-    let table = if once_in(u, 64)? { Table::Plain } else { Table::Guarded };
+    let table = if once_in(u, 64)? {
+        Table::Plain
+    } else {
+        Table::Guarded
+    };
     let stray = once_in(u, 24)?;
     let key = |u: Input<'_, '_>, first: u8| {
-        if stray { u.arbitrary() } else { u.int_in_range(first..=first + 2) }
+        if stray {
+            u.arbitrary()
+        } else {
+            u.int_in_range(first..=first + 2)
+        }
     };
     let state = |u: Input<'_, '_>| u.int_in_range(128..=130);
     Ok(match kind {
         3..6 => {
             let by = u.int_in_range(-4..=6)?;
-            Write::Add(table, key(u, 0)?, by, maybe(u, 2, |_| Ok(0))?, maybe(u, 4, |_| Ok(12))?)
+            Write::Add(
+                table,
+                key(u, 0)?,
+                by,
+                maybe(u, 2, |_| Ok(0))?,
+                maybe(u, 4, |_| Ok(12))?,
+            )
         }
         6 => Write::Transition(table, key(u, 3)?, state(u)?, state(u)?),
         7 => Write::CompareAndSet(table, key(u, 3)?, maybe(u, 2, state)?, state(u)?),

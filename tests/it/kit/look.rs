@@ -47,7 +47,12 @@ impl Runner<'_> {
     }
 
     /// Everything that can be seen.
-    pub(crate) fn check(&self) -> Called<String> {
+    pub(super) fn check(&self) -> Called<String> {
+        Ok(format!("{}\n  {:?}", self.state()?, self.totals()?))
+    }
+
+    /// Everything that outlives the process.
+    pub(crate) fn state(&self) -> Called<String> {
         let rows = self.rows()?;
         let mut scans = String::new();
         let mut peeks = Vec::new();
@@ -59,9 +64,8 @@ impl Runner<'_> {
             .iter()
             .map(|source| Ok(point(self.store.resume_point(source)?.map(given))))
             .collect::<Called<_>>()?;
-        let totals = self.totals()?;
         Ok(format!(
-            "{scans}\n  points {}\n  peeked {}\n  rows {}\n  {totals:?}",
+            "{scans}\n  points {}\n  peeked {}\n  rows {}",
             list(&points),
             list(&peeks),
             list(&rows)
@@ -75,7 +79,10 @@ impl Runner<'_> {
         for n in 0..IDS {
             let seen = self.scopes[scope].peek(&id(n))?;
             let sight = seen.map(|seen| Sight::of(&seen, self.start));
-            let scanned = live.iter().find(|(of, _)| *of == id(n)).map(|(_, sight)| sight);
+            let scanned = live
+                .iter()
+                .find(|(of, _)| *of == id(n))
+                .map(|(_, sight)| sight);
             known += usize::from(sight.is_some() && sight.as_ref() == scanned);
         }
         Ok(known)

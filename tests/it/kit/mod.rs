@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `op` | the language: what a program may do |
 //! | `generate` | programs from bytes, so that a seed, a fuzzer and a crash test share them |
-//! | `model`, `draft`, `rows` | what must be answered, in plain maps |
+//! | `model`, `draft`, `rows`, `told` | what must be answered, in plain maps |
 //! | `runner`, `calls`, `look` | the same on a real store |
 //! | `said` | answers as text, in which the two are compared |
 //! | `trial`, `shrink` | running both, and the least program that shows a difference |
@@ -21,4 +21,5 @@ mod rows;
 pub(crate) mod runner;
 mod said;
 mod shrink;
+mod told;
 pub(crate) mod trial;

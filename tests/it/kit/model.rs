@@ -7,13 +7,11 @@ use std::collections::BTreeMap;
 
 use super::draft::{Draft, Staged, check, own};
 use super::op::{
-    Batch, Failure, Finish, IDS, Item, KEEPS, Keep, Name, Op, Point, SCOPES, SOURCES, Table, Write,
-    id,
+    Batch, Failure, Finish, Item, KEEPS, Keep, Name, Op, Point, SCOPES, Table, Write, bare,
+    give_out, id,
 };
 use super::rows::Rows;
-use super::said::{
-    self, BUSY, INVALID, Kind, Said, Sight, Totals, UNDECIDED, UNKNOWN, entry, list, row,
-};
+use super::said::{BUSY, INVALID, Kind, Said, Sight, Totals, UNDECIDED, UNKNOWN, list};
 
 /// What is known of an id.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +25,11 @@ pub(crate) struct Seen {
 impl Seen {
     pub(crate) fn sight(&self) -> Sight {
         let source = self.source.clone();
-        Sight { first_ms: self.first_ms, refused: self.refused, source }
+        Sight {
+            first_ms: self.first_ms,
+            refused: self.refused,
+            source,
+        }
     }
 }
 
@@ -46,10 +48,10 @@ pub(crate) struct Model {
     pub(crate) now_ms: u64,
     pub(crate) keeps: [Keep; SCOPES.len()],
     pub(crate) rows: Rows,
-    ids: BTreeMap<(usize, Vec<u8>), Seen>,
-    points: BTreeMap<usize, Point>,
+    pub(super) ids: BTreeMap<(usize, Vec<u8>), Seen>,
+    pub(super) points: BTreeMap<usize, Point>,
     held: Option<Held>,
-    totals: Totals,
+    pub(super) totals: Totals,
 }
 
 impl Model {
@@ -67,7 +69,9 @@ impl Model {
 
     /// The record of an id that is remembered at a time.
     pub(crate) fn live(&self, scope: usize, id: &[u8], now_ms: u64) -> Option<&Seen> {
-        self.ids.get(&(scope, id.to_vec())).filter(|seen| now_ms < seen.expiry_ms)
+        self.ids
+            .get(&(scope, id.to_vec()))
+            .filter(|seen| now_ms < seen.expiry_ms)
     }
 
     /// Runs one step; what it must answer.
@@ -166,7 +170,9 @@ impl Model {
     }
 
     fn foreign(&self) -> Vec<(usize, Vec<u8>)> {
-        self.held.as_ref().map_or_else(Vec::new, |held| held.ids.clone())
+        self.held
+            .as_ref()
+            .map_or_else(Vec::new, |held| held.ids.clone())
     }
 
     /// Takes a commit over, unless one of its resume points goes back.
@@ -198,27 +204,44 @@ impl Model {
 
     fn hold(&mut self, items: &[(usize, Item)]) -> String {
         self.held = None;
-        let batch = Batch { items: bare(items), ..Batch::default() };
+        let batch = Batch {
+            items: bare(items),
+            ..Batch::default()
+        };
         if let Err(kind) = self.misused(&batch) {
             return failed(kind);
         }
         let said = preview(&mut Draft::new(self, self.now_ms, &[]), &batch.items);
         let mut ids = Vec::new();
-        for (scope, item) in items.iter().filter(|(scope, item)| check(*scope, item) == Ok(false)) {
+        for (scope, item) in items
+            .iter()
+            .filter(|(scope, item)| check(*scope, item) == Ok(false))
+        {
             let named = [own(item), item.also.map(id)];
             ids.extend(named.into_iter().flatten().map(|id| (*scope, id)));
         }
-        let first = (0..said.len()).filter(|i| said[*i] == Said::First).collect();
-        self.held = Some(Held { now_ms: self.now_ms, items: batch.items, ids, first });
+        let first = (0..said.len())
+            .filter(|i| said[*i] == Said::First)
+            .collect();
+        self.held = Some(Held {
+            now_ms: self.now_ms,
+            items: batch.items,
+            ids,
+            first,
+        });
         list(&said)
     }
 
     fn finish(&mut self, finish: &Finish) -> String {
-        let Some(mut held) = self.held.take() else { return "nothing held".to_string() };
+        let Some(mut held) = self.held.take() else {
+            return "nothing held".to_string();
+        };
         if !finish.committed {
             return "dropped".to_string();
         }
-        give_out(&finish.writes, &held.first, |i, write| held.items[i].1.writes.push(write));
+        give_out(&finish.writes, &held.first, |i, write| {
+            held.items[i].1.writes.push(write)
+        });
         let batch = Batch {
             items: held.items,
             points: finish.points.clone(),
@@ -288,20 +311,6 @@ impl Model {
         known.to_string()
     }
 
-    fn peek(&self, scope: usize, name: Name) -> String {
-        let seen = own(&Item::plain(name)).and_then(|id| self.live(scope, &id, self.now_ms));
-        seen.map_or_else(|| "unknown".to_string(), |seen| seen.sight().to_string())
-    }
-
-    fn scan(&self, scope: usize, last_ms: Option<u64>) -> String {
-        let from_ms = last_ms.map_or(0, |ms| self.now_ms.saturating_sub(ms));
-        let all = self.ids.iter().filter(|((of, _), seen)| {
-            *of == scope && self.now_ms < seen.expiry_ms && seen.first_ms >= from_ms
-        });
-        let entries: Vec<String> = all.map(|((_, id), seen)| entry(id, &seen.sight())).collect();
-        list(&entries)
-    }
-
     fn alter(&mut self, scope: usize, keep: Keep) -> String {
         let same_form = std::mem::discriminant(&self.keeps[scope]) == std::mem::discriminant(&keep);
         if !same_form {
@@ -309,27 +318,6 @@ impl Model {
         }
         self.keeps[scope] = keep;
         "done".to_string()
-    }
-
-    /// Everything that can be seen.
-    pub(crate) fn check(&self) -> String {
-        let rows: Vec<String> =
-            self.rows.0.iter().map(|((table, key), v)| row(table.name(), key, v)).collect();
-        let totals = self.totals;
-        format!("{}\n  rows {}\n  {totals:?}", self.ids_and_points(), list(&rows))
-    }
-
-    fn ids_and_points(&self) -> String {
-        let scopes = (0..SCOPES.len()).map(|s| format!("\n  {} {}", SCOPES[s], self.scan(s, None)));
-        let points = (0..SOURCES.len()).map(|s| said::point(self.points.get(&s).copied()));
-        let points: Vec<String> = points.collect();
-        let peeks = (0..SCOPES.len()).map(|scope| {
-            let known = (0..IDS).filter(|n| self.live(scope, &id(*n), self.now_ms).is_some());
-            known.count().to_string()
-        });
-        let peeks: Vec<String> = peeks.collect();
-        let scopes: String = scopes.collect();
-        format!("{scopes}\n  points {}\n  peeked {}", list(&points), list(&peeks))
     }
 
     /// A commit that fails, then a crash: it is there whole or not at all.
@@ -387,7 +375,9 @@ fn settle(
     items: &[(usize, Item)],
     always: &[Write],
 ) -> Result<(Vec<Said>, Effects), Kind> {
-    let said = items.iter().map(|(scope, item)| draft.item(*scope, item, Some(&item.writes)));
+    let said = items
+        .iter()
+        .map(|(scope, item)| draft.item(*scope, item, Some(&item.writes)));
     let said = said.collect::<Result<Vec<Said>, Kind>>()?;
     draft.write_all(always)?;
     Ok((said, Effects::of(draft)))
@@ -395,44 +385,12 @@ fn settle(
 
 /// The verdicts as far as they are known before any write.
 fn preview(draft: &mut Draft<'_>, items: &[(usize, Item)]) -> Vec<Said> {
-    items.iter().map(|(scope, item)| draft.item(*scope, item, None).unwrap_or(Said::First)).collect()
+    items
+        .iter()
+        .map(|(scope, item)| draft.item(*scope, item, None).unwrap_or(Said::First))
+        .collect()
 }
 
 fn failed(kind: Kind) -> String {
     format!("error: {kind}")
-}
-
-/// Items without writes, as a batch that holds takes them.
-pub(crate) fn bare(items: &[(usize, Item)]) -> Vec<(usize, Item)> {
-    let without = |item: &Item| Item { writes: Vec::new(), if_refused: None, ..item.clone() };
-    items.iter().map(|(scope, item)| (*scope, without(item))).collect()
-}
-
-/// Gives writes out in turn to the items that were first.
-pub(crate) fn give_out(writes: &[Write], first: &[usize], mut give: impl FnMut(usize, Write)) {
-    if first.is_empty() {
-        return;
-    }
-    for (i, write) in writes.iter().enumerate() {
-        give(first[i % first.len()], write.clone());
-    }
-}
-
-impl Batch {
-    pub(crate) fn of<'a>(scope: usize, items: impl IntoIterator<Item = &'a Item>) -> Batch {
-        let bare = |item: &Item| (scope, item.clone());
-        Batch { items: items.into_iter().map(bare).collect(), ..Batch::default() }
-    }
-}
-
-impl Default for Batch {
-    fn default() -> Batch {
-        Batch {
-            items: Vec::new(),
-            always: Vec::new(),
-            points: Vec::new(),
-            level: None,
-            submitted: false,
-        }
-    }
 }

@@ -80,7 +80,7 @@ pub(crate) struct Item {
 }
 
 /// A batch.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Batch {
     pub(crate) items: Vec<(usize, Item)>,
     pub(crate) always: Vec<Write>,
@@ -168,8 +168,14 @@ pub(crate) enum Failure {
 }
 
 /// The scopes' names.
-pub(crate) const SCOPES: [&str; 6] =
-    ["blink", "minute", "hour", "sliding", "forever", "long-sliding"];
+pub(crate) const SCOPES: [&str; 6] = [
+    "blink",
+    "minute",
+    "hour",
+    "sliding",
+    "forever",
+    "long-sliding",
+];
 /// How long each remembers at first.
 pub(crate) const KEEPS: [Keep; 6] = [
     Keep::Fixed(50),
@@ -211,7 +217,11 @@ pub(crate) fn key(n: u8) -> String {
 
 /// A row's value: a counter, or two bytes that are none.
 pub(crate) fn value(v: u8) -> Vec<u8> {
-    if v < 128 { i64::from(v).to_le_bytes().to_vec() } else { vec![b'v', v] }
+    if v < 128 {
+        i64::from(v).to_le_bytes().to_vec()
+    } else {
+        vec![b'v', v]
+    }
 }
 
 /// Where a message comes from.
@@ -258,5 +268,38 @@ impl Write {
             | Write::CompareAndSet(table, ..)
             | Write::CompareVersion(table, ..) => table,
         }
+    }
+}
+
+impl Batch {
+    pub(crate) fn of<'a>(scope: usize, items: impl IntoIterator<Item = &'a Item>) -> Batch {
+        let bare = |item: &Item| (scope, item.clone());
+        Batch {
+            items: items.into_iter().map(bare).collect(),
+            ..Batch::default()
+        }
+    }
+}
+
+/// Items without writes, as a batch that holds takes them.
+pub(crate) fn bare(items: &[(usize, Item)]) -> Vec<(usize, Item)> {
+    let without = |item: &Item| Item {
+        writes: Vec::new(),
+        if_refused: None,
+        ..item.clone()
+    };
+    items
+        .iter()
+        .map(|(scope, item)| (*scope, without(item)))
+        .collect()
+}
+
+/// Gives writes out in turn to the items that were first.
+pub(crate) fn give_out(writes: &[Write], first: &[usize], mut give: impl FnMut(usize, Write)) {
+    if first.is_empty() {
+        return;
+    }
+    for (i, write) in writes.iter().enumerate() {
+        give(first[i % first.len()], write.clone());
     }
 }

@@ -124,7 +124,8 @@ impl<'a> Runner<'a> {
 
     /// Runs one step; what the store answered.
     pub(crate) fn step(&mut self, op: &Op) -> String {
-        self.try_step(op).unwrap_or_else(|error| format!("error: {}", kind(&error)))
+        self.try_step(op)
+            .unwrap_or_else(|error| format!("error: {}", kind(&error)))
     }
 
     fn try_step(&mut self, op: &Op) -> Called<String> {
@@ -154,8 +155,9 @@ impl<'a> Runner<'a> {
                 Ok("done".to_string())
             }
             Op::Alter(scope, keep) => {
-                self.scopes[*scope] =
-                    self.store.alter_scope(SCOPES[*scope], policy(*scope, *keep))?;
+                self.scopes[*scope] = self
+                    .store
+                    .alter_scope(SCOPES[*scope], policy(*scope, *keep))?;
                 self.keeps[*scope] = *keep;
                 Ok("done".to_string())
             }
@@ -195,7 +197,9 @@ impl<'a> Runner<'a> {
     }
 
     fn reopen(&mut self) -> Called<()> {
-        let Some(dir) = self.setup.dir.clone() else { return self.crash() };
+        let Some(dir) = self.setup.dir.clone() else {
+            return self.crash();
+        };
         self.held = None;
         self.work = self.work()?;
         self.openings += 1;
@@ -245,7 +249,10 @@ impl<'a> Runner<'a> {
 }
 
 fn tables(store: &Store) -> Called<[RowTable; 2]> {
-    Ok([store.table(Table::Plain.name())?, store.guarded_table(Table::Guarded.name())?])
+    Ok([
+        store.table(Table::Plain.name())?,
+        store.guarded_table(Table::Guarded.name())?,
+    ])
 }
 
 fn policy(scope: usize, keep: Keep) -> Policy {

@@ -72,7 +72,11 @@ impl Sight {
         let since = sighting.first_seen_at().duration_since(start);
         let first_ms = since.map_or(u64::MAX, |d| d.as_millis() as u64);
         let source = sighting.source().map(str::to_string);
-        Sight { first_ms, refused: sighting.was_refused(), source }
+        Sight {
+            first_ms,
+            refused: sighting.was_refused(),
+            source,
+        }
     }
 }
 
@@ -82,9 +86,10 @@ impl Said {
             Verdict::First(_) => Said::First,
             Verdict::Duplicate(seen) => Said::Duplicate(Sight::of(seen, start)),
             Verdict::InProgress(_) => Said::InProgress,
-            Verdict::Refused(refusal) => {
-                Said::Refused { write: refusal.write(), settled: refusal.is_settled() }
-            }
+            Verdict::Refused(refusal) => Said::Refused {
+                write: refusal.write(),
+                settled: refusal.is_settled(),
+            },
             Verdict::BadId(BadId::Missing) => Said::Bad("missing"),
             Verdict::BadId(BadId::Empty) => Said::Bad("empty"),
             Verdict::BadId(BadId::TooLong { .. }) => Said::Bad("too long"),
@@ -97,7 +102,11 @@ impl Said {
 /// The kind of an error, told apart where the outcome is unknown.
 pub(crate) fn kind(error: &Error) -> String {
     let unknown = error.recorded() == Recorded::Unknown;
-    format!("{:?}{}", error.kind(), if unknown { ", outcome unknown" } else { "" })
+    format!(
+        "{:?}{}",
+        error.kind(),
+        if unknown { ", outcome unknown" } else { "" }
+    )
 }
 
 impl fmt::Display for Sight {
@@ -106,7 +115,9 @@ impl fmt::Display for Sight {
         if self.refused {
             f.write_str(" (refused)")?;
         }
-        self.source.as_ref().map_or(Ok(()), |source| write!(f, " from {source}"))
+        self.source
+            .as_ref()
+            .map_or(Ok(()), |source| write!(f, " from {source}"))
     }
 }
 
@@ -116,7 +127,10 @@ impl fmt::Display for Said {
             Said::First => f.write_str("first"),
             Said::Duplicate(sight) => write!(f, "duplicate {sight}"),
             Said::InProgress => f.write_str("in progress"),
-            Said::Refused { write, settled: true } => write!(f, "refused by {write}, settled"),
+            Said::Refused {
+                write,
+                settled: true,
+            } => write!(f, "refused by {write}, settled"),
             Said::Refused { write, .. } => write!(f, "refused by {write}"),
             Said::Bad(why) => write!(f, "bad id: {why}"),
             Said::Declined => f.write_str("declined"),

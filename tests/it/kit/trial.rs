@@ -58,7 +58,10 @@ impl Trial {
 pub(crate) fn report(ops: &[Op], attempt: impl Fn(&[Op]) -> Trial) -> String {
     let least = shrunk(ops.to_vec(), |ops| attempt(ops).expected.is_some());
     let trial = attempt(&least);
-    let expected = trial.expected.as_deref().unwrap_or("(it does not fail every time)");
+    let expected = trial
+        .expected
+        .as_deref()
+        .unwrap_or("(it does not fail every time)");
     let answered = trial.history.last().map_or("", String::as_str);
     format!(
         "the least program that fails:\n{}\nthe model: {expected}\nthe store: {answered}\n{}",
@@ -70,5 +73,7 @@ pub(crate) fn report(ops: &[Op], attempt: impl Fn(&[Op]) -> Trial) -> String {
 /// The lines in which two answers differ.
 pub(crate) fn difference(a: &str, b: &str) -> String {
     let lines = a.lines().zip(b.lines()).filter(|(a, b)| a != b);
-    lines.fold(String::new(), |text, (a, b)| format!("{text}- {a}\n+ {b}\n"))
+    lines.fold(String::new(), |text, (a, b)| {
+        format!("{text}- {a}\n+ {b}\n")
+    })
 }

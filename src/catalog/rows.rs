@@ -1,0 +1,168 @@
+//! The rows of the catalog.
+//!
+//! They are in the `meta` family, each written with sync before it is used:
+//! ```text
+//! scope/<u16 BE>   flags u8 (1: dropped) | classes u32 | versions u8 | version* | name
+//! version          form u8 (0 fixed, 1 sliding, 2 for ever) | ms u64 | cap u64
+//! table/<u32 BE>   flags u8 (1: dropped, 2: guarded) | name
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+
+use parking_lot::RwLock;
+
+use crate::engine::Family;
+use crate::error::{Error, Result};
+use crate::policy::Retention;
+
+use super::ScopeState;
+
+const SCOPE_PREFIX: &[u8] = b"scope/";
+const TABLE_PREFIX: &[u8] = b"table/";
+const DROPPED: u8 = 1;
+const GUARDED: u8 = 2;
+
+impl ScopeState {
+    pub(super) fn row(
+        &self,
+        versions: &[Retention],
+        classes: u32,
+        dropped: bool,
+    ) -> (Vec<u8>, Vec<u8>) {
+        let key = [SCOPE_PREFIX, &self.number.to_be_bytes()].concat();
+        let mut value = vec![if dropped { DROPPED } else { 0 }];
+        value.extend_from_slice(&classes.to_le_bytes());
+        value.push(u8::try_from(versions.len()).unwrap_or(u8::MAX));
+        for version in versions {
+            let (form, ms, cap_ms) = match *version {
+                Retention::Fixed { ms } => (0, ms, 0),
+                Retention::Sliding { ms, cap_ms } => (1, ms, cap_ms),
+                Retention::Forever => (2, 0, 0),
+            };
+            value.push(form);
+            value.extend_from_slice(&u64::to_le_bytes(ms));
+            value.extend_from_slice(&u64::to_le_bytes(cap_ms));
+        }
+        value.extend_from_slice(self.name.as_bytes());
+        (key, value)
+    }
+
+    fn decode(number: u16, value: &[u8]) -> Option<ScopeState> {
+        let (&flags, rest) = value.split_first()?;
+        let (classes, rest) = rest.split_first_chunk::<4>()?;
+        let (&count, mut rest) = rest.split_first()?;
+        let mut versions = Vec::with_capacity(count.into());
+        for _ in 0..count {
+            let (&form, r) = rest.split_first()?;
+            let (ms, r) = r.split_first_chunk::<8>()?;
+            let (cap, r) = r.split_first_chunk::<8>()?;
+            let (ms, cap_ms) = (u64::from_le_bytes(*ms), u64::from_le_bytes(*cap));
+            versions.push(match form {
+                0 => Retention::Fixed { ms },
+                1 => Retention::Sliding { ms, cap_ms },
+                2 => Retention::Forever,
+                _ => return None,
+            });
+            rest = r;
+        }
+        Some(ScopeState {
+            number,
+            name: String::from_utf8(rest.to_vec()).ok()?,
+            versions: RwLock::new(versions.into()),
+            classes: AtomicU32::new(u32::from_le_bytes(*classes)),
+            dropped: AtomicBool::new(flags & DROPPED != 0),
+        })
+    }
+}
+
+pub(super) fn table_row(
+    number: u32,
+    name: &str,
+    guarded: bool,
+    dropped: bool,
+) -> (Vec<u8>, Vec<u8>) {
+    let key = [TABLE_PREFIX, &number.to_be_bytes()].concat();
+    let flags = if guarded { GUARDED } else { 0 } | if dropped { DROPPED } else { 0 };
+    (key, [&[flags], name.as_bytes()].concat())
+}
+
+/// All scopes, by number.
+pub(super) fn read_scopes(meta: &Arc<Family>) -> Result<Vec<Arc<ScopeState>>> {
+    let mut scopes = Vec::new();
+    for row in meta.rows(SCOPE_PREFIX) {
+        let (key, value) = row?;
+        let Some(number) = key.strip_prefix(SCOPE_PREFIX) else {
+            break;
+        };
+        let wrong = || Error::damaged("a stored scope is of an unknown form");
+        let number = u16::from_be_bytes(number.try_into().map_err(|_| wrong())?);
+        if usize::from(number) != scopes.len() {
+            return Err(Error::damaged(format!("scope {} is missing", scopes.len())));
+        }
+        scopes.push(Arc::new(
+            ScopeState::decode(number, &value).ok_or_else(wrong)?,
+        ));
+    }
+    Ok(scopes)
+}
+
+/// All tables: number, name, whether guarded, whether dropped.
+pub(super) fn read_tables(meta: &Arc<Family>) -> Result<Vec<(u32, String, bool, bool)>> {
+    let mut tables = Vec::new();
+    for row in meta.rows(TABLE_PREFIX) {
+        let (key, value) = row?;
+        let Some(number) = key.strip_prefix(TABLE_PREFIX) else {
+            break;
+        };
+        let wrong = || Error::damaged("a stored table is of an unknown form");
+        let number = u32::from_be_bytes(number.try_into().map_err(|_| wrong())?);
+        let (&flags, name) = value.split_first().ok_or_else(wrong)?;
+        let name = String::from_utf8(name.to_vec()).map_err(|_| wrong())?;
+        tables.push((number, name, flags & GUARDED != 0, flags & DROPPED != 0));
+    }
+    Ok(tables)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_golden_and_read_back() {
+        let scope = ScopeState {
+            number: 0x0102,
+            name: "s".to_string(),
+            versions: RwLock::new([Retention::Fixed { ms: 5 }].into()),
+            classes: AtomicU32::new(0),
+            dropped: AtomicBool::new(false),
+        };
+        let versions = [
+            Retention::Fixed { ms: 5 },
+            Retention::Sliding { ms: 6, cap_ms: 7 },
+            Retention::Forever,
+        ];
+        let (key, value) = scope.row(&versions, 0x8000_0001, true);
+        assert_eq!(key, b"scope/\x01\x02");
+        let number = |n: u8| [n, 0, 0, 0, 0, 0, 0, 0];
+        let mut expected = vec![1, 1, 0, 0, 0x80, 3];
+        for (form, ms, cap) in [(0, 5, 0), (1, 6, 7), (2, 0, 0)] {
+            expected.push(form);
+            expected.extend(number(ms));
+            expected.extend(number(cap));
+        }
+        expected.push(b's');
+        assert_eq!(value, expected);
+        let back = ScopeState::decode(0x0102, &value).unwrap();
+        assert_eq!((back.name.as_str(), back.classes()), ("s", 0x8000_0001));
+        assert_eq!(back.versions()[..], versions);
+        assert!(back.is_dropped());
+        for cut in 0..value.len() - 1 {
+            assert!(ScopeState::decode(1, &value[..cut]).is_none(), "{cut}");
+        }
+        assert_eq!(
+            table_row(1, "t", true, false),
+            (b"table/\0\0\0\x01".to_vec(), b"\x02t".to_vec())
+        );
+    }
+}

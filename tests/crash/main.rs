@@ -1,0 +1,35 @@
+//! Processes that die: killed at random under load, and aborted at each named point.
+//!
+//! A test starts this very binary again as a *child* that works on a store and acknowledges each
+//! commit over a pipe; the child is killed; the store is opened and compared with what was
+//! acknowledged. The rule: what was acknowledged is there; what was sent and not acknowledged is
+//! there whole or not at all; nothing is there twice.
+//!
+//! `KILLS=n` sets the number of kills, `SEED=n` the seed. Canaries break the child on purpose,
+//! and the same checker must see it.
+#![cfg(feature = "testing")]
+
+mod child;
+mod expected;
+mod kill;
+#[path = "../it/kit/mod.rs"]
+#[allow(dead_code, reason = "the model tests use all of it, these a part")]
+mod kit;
+#[cfg(feature = "failpoints")]
+mod points;
+mod worker;
+mod workload;
+
+#[expect(clippy::disallowed_methods, reason = "a test may time itself")]
+fn now() -> std::time::Instant {
+    std::time::Instant::now()
+}
+
+/// A number from the environment.
+fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name}={text} is no number")),
+    )
+}
