@@ -36,7 +36,7 @@ lint: prepare ## Check format, clippy of every feature, and documentation; any w
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --no-deps --features $(FEATURES)
 
 bench: prepare ## Run the benchmarks; ARGS="..." goes to criterion.
-	cargo bench -p firstseen --features testing --benches -- $(ARGS)
+	cargo bench -p firstseen --features cli,testing --benches -- $(ARGS)
 
 # By manifest, as another package named compare is among the dependencies.
 compare: prepare ## Measure against other engines; ARGS="..." goes to the program.

@@ -63,10 +63,26 @@ impl Iterator for AuditScan {
 
 fn entry(row: AuditRow) -> Result<AuditEntry> {
     let (at_ms, event, why) = match row {
-        AuditRow::Forget { at_ms, scope, id, why } => {
-            (at_ms, AuditEvent::Forgotten { scope, id: Bytes::from(id) }, why)
-        }
-        AuditRow::Rewind { at_ms, source, from, to, why } => {
+        AuditRow::Forget {
+            at_ms,
+            scope,
+            id,
+            why,
+        } => (
+            at_ms,
+            AuditEvent::Forgotten {
+                scope,
+                id: Bytes::from(id),
+            },
+            why,
+        ),
+        AuditRow::Rewind {
+            at_ms,
+            source,
+            from,
+            to,
+            why,
+        } => {
             let from = from.map(|from| Position::decode(&from)).transpose()?;
             let to = Position::decode(&to)?;
             (at_ms, AuditEvent::Rewound { source, from, to }, why)

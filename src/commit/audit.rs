@@ -181,12 +181,23 @@ fn read_row(key: &[u8], value: &[u8]) -> Option<AuditRow> {
     match (kind, <[Vec<u8>; 2]>::try_from(fields)) {
         (1, Ok([scope, id])) => {
             let scope = text(scope)?;
-            Some(AuditRow::Forget { at_ms, scope, id, why })
+            Some(AuditRow::Forget {
+                at_ms,
+                scope,
+                id,
+                why,
+            })
         }
         (2, Err(fields)) => {
             let [source, from, to] = <[Vec<u8>; 3]>::try_from(fields).ok()?;
             let (source, from) = (text(source)?, Some(from).filter(|f| !f.is_empty()));
-            Some(AuditRow::Rewind { at_ms, source, from, to, why })
+            Some(AuditRow::Rewind {
+                at_ms,
+                source,
+                from,
+                to,
+                why,
+            })
         }
         _ => None,
     }
@@ -198,7 +209,11 @@ mod tests {
 
     #[test]
     fn rows_read_back_and_cuts_are_refused() {
-        let rewind = Audit::Rewind { source: b"s", from: &[], to: b"to" };
+        let rewind = Audit::Rewind {
+            source: b"s",
+            from: &[],
+            to: b"to",
+        };
         let (key, value) = rewind.row(7, 1, "why");
         let read = AuditRow::Rewind {
             at_ms: 7,

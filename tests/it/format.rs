@@ -51,7 +51,10 @@ fn write(dir: &Path) -> Result<()> {
     for i in 0..50 {
         let id = name(i);
         let source = Id::new(&id).source("orders/3");
-        batch.once(&orders, source).put(&rows, &id, "row").add(&stock, "sku", -1, 0..);
+        batch
+            .once(&orders, source)
+            .put(&rows, &id, "row")
+            .add(&stock, "sku", -1, 0..);
     }
     batch.resume_at("orders/3", 50);
     let _ = batch.commit()?;
@@ -90,7 +93,10 @@ fn copy(from: &Path, to: &Path) {
 /// Leaves out what a store does without and what names the place it was made in.
 fn prune(dir: &Path) {
     for entry in fs::read_dir(dir).expect("a folder").flatten() {
-        let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+        let (path, name) = (
+            entry.path(),
+            entry.file_name().to_string_lossy().into_owned(),
+        );
         if path.is_dir() {
             prune(&path);
         } else if name.starts_with("LOG") || name.starts_with("OPTIONS") || name == "LOCK" {
@@ -131,17 +137,32 @@ fn check(dir: &Path) -> Result<()> {
     assert!(orders.insert("unsealed")?.is_duplicate());
     assert!(orders.insert("order-0")?.is_first());
     let hourly = store.existing_scope("hourly")?.expect("the scope");
-    assert!(hourly.insert("taken over")?.is_first(), "its second hour is over");
+    assert!(
+        hourly.insert("taken over")?.is_first(),
+        "its second hour is over"
+    );
     let sliding = store.existing_scope("sliding")?.expect("the scope");
-    assert_eq!(sliding.peek("slid")?.expect("a known id").first_seen_at(), start);
+    assert_eq!(
+        sliding.peek("slid")?.expect("a known id").first_seen_at(),
+        start
+    );
     let endless = store.scope("endless", Policy::forever())?;
-    assert_eq!(endless.peek("kept")?.expect("a known id").first_seen_at(), start);
+    assert_eq!(
+        endless.peek("kept")?.expect("a known id").first_seen_at(),
+        start
+    );
     assert!(store.existing_scope("gone")?.is_none());
     let gone = store.scope("gone", Policy::remember(days(7)))?;
-    assert!(gone.insert("dropped")?.is_first(), "a new scope of an old name starts empty");
+    assert!(
+        gone.insert("dropped")?.is_first(),
+        "a new scope of an old name starts empty"
+    );
     let rows = store.table("rows")?;
     assert_eq!(rows.range("")?.count(), 50);
-    let stock = store.guarded_table("stock")?.get("sku")?.expect("the stock");
+    let stock = store
+        .guarded_table("stock")?
+        .get("sku")?
+        .expect("the stock");
     assert_eq!(stock.as_counter(), Some(50));
     assert_eq!(store.resume_point("orders/3")?, Some(Position::from(40)));
     store.compact()?;

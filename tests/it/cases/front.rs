@@ -160,7 +160,11 @@ fn what_is_not_known_cannot_be_forgotten() {
     super::expect_invalid(ids.forget("", "why"), "empty");
     assert!(ids.insert("a").unwrap().is_duplicate());
     assert!(ids.forget("a", "why").unwrap());
-    let told: Vec<_> = store.audit().unwrap().map(|entry| entry.unwrap().why).collect();
+    let told: Vec<_> = store
+        .audit()
+        .unwrap()
+        .map(|entry| entry.unwrap().why)
+        .collect();
     assert_eq!(told, ["why"]);
     assert_eq!(store.stats().unwrap().forgotten, 1);
 }

@@ -25,7 +25,6 @@ mod space;
 mod submits;
 mod waits;
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use firstseen::{
@@ -123,6 +122,7 @@ fn now() -> Instant {
 }
 
 /// Waits until something holds; a minute is too long.
+#[cfg(feature = "failpoints")]
 #[track_caller]
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let began = now();
@@ -133,16 +133,18 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// Set for a child that runs one test in a process of its own.
+#[cfg(feature = "failpoints")]
 const ALONE: &str = "FIRSTSEEN_TEST_ALONE";
 
 /// Runs the calling test again in a process of its own, for what concerns a whole process.
 /// True in the child, which does the work.
+#[cfg(feature = "failpoints")]
 #[track_caller]
 fn alone(module: &str, test: &str) -> bool {
     if std::env::var_os(ALONE).is_some() {
         return true;
     }
-    let child = Command::new(std::env::current_exe().unwrap())
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", &own_name(module, test), "--nocapture"])
         .env(ALONE, "1")
         .output()
