@@ -11,6 +11,7 @@
 //! Concurrency: none. Failure: none; where the target lacks a hint, the code is right, only
 //! slower.
 
+use std::ops::{Deref, DerefMut, Range};
 use std::sync::atomic::AtomicU64;
 
 /// A type for which all zero bits are a value.
@@ -22,26 +23,72 @@ pub(crate) unsafe trait Zeroable {}
 // SAFETY: an atomic has the layout of its integer, and 0 is an integer.
 unsafe impl Zeroable for AtomicU64 {}
 
+const PAGE: usize = 4096;
+const HUGE: usize = 2 << 20;
+/// Smaller tables stay within reach of ordinary pages.
+const HUGE_BYTES_MIN: usize = HUGE / 2;
+
+/// A table of values that begins on a huge page, if it is large.
+#[derive(Debug)]
+pub(crate) struct Table<T> {
+    memory: Box<[T]>,
+    range: Range<usize>,
+}
+
+impl<T> Deref for Table<T> {
+    type Target = [T];
+
+    #[inline(always)]
+    fn deref(&self) -> &[T] {
+        &self.memory[self.range.clone()]
+    }
+}
+
+impl<T> DerefMut for Table<T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.memory[self.range.clone()]
+    }
+}
+
+impl<T: PartialEq> PartialEq for Table<T> {
+    fn eq(&self, other: &Table<T>) -> bool {
+        **self == **other
+    }
+}
+
+impl<T: Eq> Eq for Table<T> {}
+
 /// So many zeroes, on huge pages where the system has them.
-pub(crate) fn zeroed<T: Zeroable>(count: usize) -> Box<[T]> {
-    let memory = Box::<[T]>::new_zeroed_slice(count);
+pub(crate) fn zeroed<T: Zeroable>(count: usize) -> Table<T> {
+    let is_large = count * size_of::<T>() >= HUGE_BYTES_MIN;
+    // Untouched memory costs nothing: room to begin and to end on a huge page.
+    let spare = if is_large {
+        2 * HUGE / size_of::<T>()
+    } else {
+        0
+    };
+    let memory = Box::<[T]>::new_zeroed_slice(count + spare);
     // SAFETY: all bits are zero, which is a value of a `Zeroable` type.
     let mut memory = unsafe { memory.assume_init() };
-    huge_pages(&mut memory);
-    memory
+    let start = memory.as_ptr().align_offset(HUGE).min(spare / 2);
+    if is_large {
+        huge_pages(&mut memory[start..]);
+    }
+    Table {
+        memory,
+        range: start..start + count,
+    }
 }
 
 #[cfg(target_os = "linux")]
 fn huge_pages<T>(memory: &mut [T]) {
-    const PAGE: usize = 4096;
-    const HUGE: usize = 2 << 20;
-    let bytes = size_of_val(memory);
     let start = memory.as_mut_ptr().cast::<u8>();
     let skipped = start.align_offset(PAGE);
-    if bytes < 2 * HUGE || skipped >= bytes {
+    let len = size_of_val(memory).saturating_sub(skipped) & !(PAGE - 1);
+    if len == 0 {
         return;
     }
-    let len = (bytes - skipped) & !(PAGE - 1);
     // SAFETY: the range lies within `memory`, starts at a page and is whole pages long; the
     // advice changes neither the contents nor the mapping.
     let advised = unsafe {

@@ -45,7 +45,7 @@ pub(crate) struct Mask([u64; 8]);
 /// The filter.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Filter {
-    blocks: Box<[Block]>,
+    blocks: memory::Table<Block>,
     ids: u64,
 }
 
@@ -65,7 +65,8 @@ impl Filter {
     #[inline]
     pub(crate) fn add(&mut self, hash: u64) {
         let mask = Filter::mask(hash);
-        let block = &mut self.blocks[block_of(hash, self.blocks.len())];
+        let at = block_of(hash, self.blocks.len());
+        let block = &mut self.blocks[at];
         for (word, bit) in block.0.iter_mut().zip(mask.0) {
             *word |= bit;
         }
@@ -118,7 +119,7 @@ impl Filter {
         out.extend_from_slice(&MAGIC);
         out.extend_from_slice(&self.ids.to_le_bytes());
         out.extend_from_slice(&(self.blocks.len() as u64).to_le_bytes());
-        for block in &self.blocks {
+        for block in self.blocks.iter() {
             for word in block.0 {
                 out.extend_from_slice(&word.to_le_bytes());
             }

@@ -46,7 +46,7 @@ pub(crate) struct EntryAt(u32);
 
 /// The unsealed ids of one segment.
 pub(crate) struct ActiveSet {
-    slots: Box<[AtomicU64]>,
+    slots: memory::Table<AtomicU64>,
     arena: Arena,
     ids_max: usize,
     ids: AtomicUsize,
@@ -162,7 +162,7 @@ impl ActiveSet {
 
     /// Empties the set for the next segment and keeps its memory.
     pub(crate) fn reset(&mut self) {
-        for slot in &mut self.slots {
+        for slot in self.slots.iter_mut() {
             *slot.get_mut() = 0;
         }
         *self.ids.get_mut() = 0;

@@ -32,7 +32,7 @@ const ID_BYTES_MAX: usize = 0x7FFF;
 const EXTRAS_BYTES_MAX: usize = 0xFFFF;
 
 pub(super) struct Arena {
-    words: Box<[AtomicU64]>,
+    words: memory::Table<AtomicU64>,
     /// First free word.
     used: AtomicUsize,
 }
