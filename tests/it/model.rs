@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use firstseen::{Durability, Options, Resources};
 
 use crate::kit::generate::program;
-use crate::kit::op::Op;
+use crate::kit::op::{Batch, Item, Name, Op};
 use crate::kit::runner::{Setup, Work};
 use crate::kit::trial::{self, Trial};
 
@@ -74,6 +74,13 @@ const CHANGING: Variant = Variant {
             .slices_per_class([8, 1, 3][n % 3])
             .durability(levels[n % 3])
     },
+};
+
+/// Few families, so that many seals are cheap.
+const GROWING: Variant = Variant {
+    name: "segments of 4",
+    in_directory: false,
+    options: |_| ordinary().segment_ids_max(4).slices_per_class(1),
 };
 
 const VARIANTS: [Variant; 14] = [
@@ -222,6 +229,71 @@ fn every_answer_is_the_models() {
         work += trial.work;
     }
     assert_worked(&work, seeds.len());
+    println!(
+        "model steps {steps} in {} programs from SEED={}, {:.1} s, {work:?}",
+        seeds.len(),
+        seeds[0],
+        started.elapsed().as_secs_f32()
+    );
+}
+
+/// The same program on few ids of one long scope, with many short-lived and forgotten ones: a
+/// generation that grows and grows, and is merged in parts while older runs lie below.
+fn narrowed(mut ops: Vec<Op>) -> Vec<Op> {
+    for op in &mut ops {
+        match op {
+            Op::Insert(scope, item) | Op::Once(scope, item, _) => narrow(scope, item),
+            Op::InsertAll(scope, items) => items.iter_mut().for_each(|item| narrow(scope, item)),
+            Op::Hold(items)
+            | Op::Batch(Batch { items, .. })
+            | Op::Failing(_, Batch { items, .. }) => {
+                items
+                    .iter_mut()
+                    .for_each(|(scope, item)| narrow(scope, item));
+            }
+            Op::Forget(scope, name) => (*scope, *name) = (NARROW, few(*name)),
+            Op::Peek(_, name) => *op = Op::Forget(NARROW, few(*name)),
+            Op::Advance(ms) => *ms %= 40,
+            Op::Compact | Op::DropScope(..) | Op::Alter(..) => *op = Op::Seal,
+            _ => {}
+        }
+    }
+    ops
+}
+
+/// The scope that remembers for an hour.
+const NARROW: usize = 2;
+
+fn few(name: Name) -> Name {
+    match name {
+        Name::Id(n) => Name::Id(n % 30),
+        other => other,
+    }
+}
+
+fn narrow(scope: &mut usize, item: &mut Item) {
+    *scope = NARROW;
+    item.name = few(item.name);
+    if item.source.is_some() {
+        item.remember_ms = Some(20);
+    }
+}
+
+#[test]
+fn a_growing_generation_is_merged_in_parts() {
+    let started = now();
+    let (mut steps, mut work) = (0, Work::default());
+    let seeds = seeds(16);
+    for seed in &seeds {
+        let ops = narrowed(program_of(*seed));
+        let trial = check(*seed, &GROWING, &ops);
+        steps += trial.history.len();
+        work += trial.work;
+    }
+    assert!(
+        work.merges > 0 && work.seals > 20 * seeds.len() as u64,
+        "{work:?}"
+    );
     println!(
         "model steps {steps} in {} programs from SEED={}, {:.1} s, {work:?}",
         seeds.len(),
