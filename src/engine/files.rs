@@ -92,15 +92,23 @@ impl Home {
         Ok(fs::read_dir(self.dir.join("data"))?.next().is_some())
     }
 
-    /// Removes what a database left that was never finished: without its CURRENT file, which
-    /// comes last, it can't be opened.
+    /// Removes what a database left that was stopped while it was made: without its CURRENT
+    /// file, or a first log after that, it can't be opened. Only for a store that never was one.
     pub(crate) fn clear_unfinished(&self) -> Result<()> {
         let data = self.dir.join("data");
-        if self.directory().is_none() || data.join("CURRENT").exists() {
+        if self.directory().is_none() {
             return Ok(());
         }
-        for entry in fs::read_dir(&data)? {
-            fs::remove_file(entry?.path())?;
+        let files = fs::read_dir(&data)?.map(|entry| Ok(entry?.path()));
+        let files = files.collect::<Result<Vec<PathBuf>>>()?;
+        let has_log = files
+            .iter()
+            .any(|f| f.extension().is_some_and(|e| e == "log"));
+        if has_log && data.join("CURRENT").exists() {
+            return Ok(());
+        }
+        for file in files {
+            fs::remove_file(file)?;
         }
         sync_directory(&data)
     }

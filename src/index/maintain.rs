@@ -174,8 +174,8 @@ impl Index {
         let floor = self.durable();
         self.engine.checkpoint(&dir.join("data"))?;
         failpoint!("checkpoint::copied");
-        Floor::create(&copy, floor, self.floor.unsynced())?;
-        Ok(())
+        let mark = Floor::create(&copy, floor, self.floor.unsynced())?;
+        Floor::new(copy, mark).note_made()
     }
 
     /// The last act: mark, floor, and a flush, so that the next open replays only what is not

@@ -161,9 +161,8 @@ fn assemble(
     let replay = Replay::run(&families.logs, marker, &ids, &pool, &counts)?;
     let short = replay.check(mark.n, opening.accept_short)?;
     let floor = Floor::new(engine.home().clone(), mark);
-    if is_new {
-        floor.note_made()?;
-    }
+    // Also if a kill came between the format row and this, last time.
+    floor.note_made()?;
     if let Some((_, found)) = short {
         floor.lower(found)?;
     }
