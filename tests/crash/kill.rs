@@ -34,7 +34,7 @@ fn campaign(seed: u64, kills: u64, broken: Broken) -> Campaign {
         let store = dir.path().join("store");
         let mut ledger = Ledger::new(rng.u64(..));
         for at in 0..KILLS_A_STORE.min(kills - campaign.kills) {
-            kill_one(&store, &mut ledger, &mut rng, broken);
+            kill_one(&store, &mut ledger, broken, when(&mut rng));
             campaign.kills += 1;
             // Now and then two crashes in a row, with no look between.
             if at + 1 == KILLS_A_STORE || rng.u8(0..4) > 0 {
@@ -76,32 +76,49 @@ impl Campaign {
     }
 }
 
-/// Starts a child, listens, and kills it after a while.
-fn kill_one(store: &Path, ledger: &mut Ledger, rng: &mut fastrand::Rng, broken: Broken) {
-    let run = ledger.begin();
-    let path = store.to_str().expect("a path of text").to_string();
-    let job = [
-        "work".to_string(),
-        path,
-        run.to_string(),
-        ledger.seed().to_string(),
-    ];
-    let mut child = start(&[&job[..], &[format!("{broken:?}")]].concat());
-    let mut lines = Lines { killer: None };
+/// When a child is killed.
+#[derive(Clone, Copy, Debug)]
+enum When {
+    /// So long after it was started: while it opens, recovers or makes the store, mostly.
+    Started(Duration),
+    /// So long after it began to work.
+    Ready(Duration),
+}
+
+fn when(rng: &mut fastrand::Rng) -> When {
     if rng.u8(0..6) == 0 {
-        // Before it is ready: while it opens, recovers or makes the store.
-        lines.killer = Some(killer(&mut child, Duration::from_millis(rng.u64(1..50))));
+        return When::Started(Duration::from_micros(rng.u64(1_000..50_000)));
     }
     // Some live long enough to seal, merge and drop in peace.
     let longest_us = if rng.u8(0..4) == 0 { 400_000 } else { 60_000 };
-    let delay = Duration::from_micros(rng.u64(1_000..longest_us));
+    When::Ready(Duration::from_micros(rng.u64(1_000..longest_us)))
+}
+
+/// Starts a child, listens, and kills it; whether it was ready by then.
+fn kill_one(store: &Path, ledger: &mut Ledger, broken: Broken, when: When) -> bool {
+    let run = ledger.begin();
+    let path = store.to_str().expect("a path of text").to_string();
+    let numbers = [run.to_string(), ledger.seed().to_string()];
+    let job = [
+        &["work".to_string(), path][..],
+        &numbers,
+        &[format!("{broken:?}")],
+    ]
+    .concat();
+    let mut child = start(&job);
+    let mut killing = match when {
+        When::Started(delay) => Some(killer(&mut child, delay)),
+        When::Ready(_) => None,
+    };
+    let mut ready = false;
     while let Some(words) = child.line() {
         ledger.take(&words);
-        if words[0] == "ready" && lines.killer.is_none() {
-            lines.killer = Some(killer(&mut child, delay));
+        ready |= words[0] == "ready";
+        if let (When::Ready(delay), true, None) = (when, ready, &killing) {
+            killing = Some(killer(&mut child, delay));
         }
     }
-    let process = match lines.killer {
+    let process = match killing {
         Some(killer) => killer.join().expect("the killer ends"),
         None => child.process.take(),
     };
@@ -114,10 +131,7 @@ fn kill_one(store: &Path, ledger: &mut Ledger, rng: &mut fastrand::Rng, broken: 
         Some(9),
         "the child ended by itself: {status:?}"
     );
-}
-
-struct Lines {
-    killer: Option<JoinHandle<Option<Child>>>,
+    ready
 }
 
 #[expect(clippy::disallowed_methods, reason = "the kill comes after real time")]
@@ -155,6 +169,36 @@ fn nothing_is_lost_doubled_or_torn() {
     assert!(
         kills < 50 || campaign.did.iter().all(|n| *n > 0),
         "too little went on"
+    );
+}
+
+/// Until a store is made nothing was ever committed to it, so whatever is left must open.
+#[test]
+fn a_store_that_was_killed_while_it_was_made_opens() {
+    let seed = number("SEED").unwrap_or_else(|| fastrand::u64(..));
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let (mut campaign, mut unready) = (Campaign::default(), 0);
+    for _ in 0..number("KILLS").unwrap_or(200) / 4 {
+        let dir = directory(campaign.kills * KILLS_A_STORE);
+        let store = dir.path().join("store");
+        let mut ledger = Ledger::new(rng.u64(..));
+        let when = When::Started(Duration::from_micros(rng.u64(1_000..40_000)));
+        unready += u64::from(!kill_one(&store, &mut ledger, Broken::Not, when));
+        campaign.kills += 1;
+        campaign.look(&ledger, &store, false);
+        assert!(
+            campaign.found.is_clean(),
+            "SEED={seed}: {}",
+            campaign.found.text()
+        );
+    }
+    println!(
+        "{} kills, {unready} of them before the store was ready",
+        campaign.kills
+    );
+    assert!(
+        unready > 0,
+        "every store was made before its child was killed"
     );
 }
 
