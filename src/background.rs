@@ -31,7 +31,7 @@ pub(crate) struct Pool {
 }
 
 struct Shared {
-    stores: Mutex<Vec<Entry>>,
+    stores: Mutex<Vec<Arc<Registration>>>,
     nudged: Condvar,
     stop: AtomicBool,
     tick_us: AtomicU64,
@@ -39,12 +39,8 @@ struct Shared {
     jobs: Sender<Option<Arc<Registration>>>,
 }
 
-struct Entry {
-    registration: Arc<Registration>,
-}
-
-/// A store's place in the pool; dropping it does not stop a job that runs.
-pub(crate) struct Registration {
+/// A store's place in the pool.
+struct Registration {
     store: Weak<dyn Background>,
     queued: AtomicBool,
 }
@@ -75,16 +71,12 @@ impl Pool {
     }
 
     /// Serves a store for as long as it lives.
-    pub(crate) fn register(&self, store: Weak<dyn Background>) -> Arc<Registration> {
+    pub(crate) fn register(&self, store: Weak<dyn Background>) {
         let registration = Arc::new(Registration {
             store,
             queued: AtomicBool::new(false),
         });
-        let entry = Entry {
-            registration: Arc::clone(&registration),
-        };
-        self.shared.stores.lock().push(entry);
-        registration
+        self.shared.stores.lock().push(registration);
     }
 
     /// Has the ticker look at least this often.
@@ -98,10 +90,7 @@ impl Pool {
     /// How many stores are registered and alive.
     pub(crate) fn stores(&self) -> usize {
         let stores = self.shared.stores.lock();
-        stores
-            .iter()
-            .filter(|e| e.registration.store.strong_count() > 0)
-            .count()
+        stores.iter().filter(|r| r.store.strong_count() > 0).count()
     }
 
     pub(crate) fn threads(&self) -> usize {
@@ -146,8 +135,8 @@ fn tick(shared: &Shared) {
             let mut stores = shared.stores.lock();
             let tick = Duration::from_micros(shared.tick_us.load(Ordering::Acquire));
             shared.nudged.wait_for(&mut stores, tick);
-            stores.retain(|e| e.registration.store.strong_count() > 0);
-            stores.iter().map(|e| Arc::clone(&e.registration)).collect()
+            stores.retain(|r| r.store.strong_count() > 0);
+            stores.clone()
         };
         for registration in due {
             if let Some(store) = registration.store.upgrade()

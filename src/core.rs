@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 
-use crate::background::{Background, Registration};
+use crate::background::Background;
 use crate::catalog::{Caps, Catalog};
 use crate::clock::{self, ClockState, Stopwatch, millis};
 use crate::commit::{Committer, DraftCaps, Lane};
@@ -17,7 +17,6 @@ use crate::index::{self, Index, Limits, Opening};
 use crate::options::{Durability, Options};
 use crate::resources::Resources;
 use crate::stats::{Health, Stats};
-use crate::store::Closing;
 
 /// An open store without its handles.
 pub(crate) struct Core {
@@ -30,8 +29,6 @@ pub(crate) struct Core {
     free_bytes_min: u64,
     buffer_interval: Duration,
     background: bool,
-    closing: Closing,
-    registration: Mutex<Option<Arc<Registration>>>,
     floor_renewed: Mutex<Stopwatch>,
     space_checked: Mutex<Stopwatch>,
     /// Declared last: the directory is ours until everything else is gone.
@@ -102,8 +99,6 @@ impl Core {
             free_bytes_min: options.free_bytes_min,
             buffer_interval: options.buffer_interval,
             background: options.background,
-            closing: Closing::default(),
-            registration: Mutex::new(None),
             floor_renewed: Mutex::new(Stopwatch::start()),
             space_checked: Mutex::new(Stopwatch::start()),
             _lock: opened.lock,
@@ -116,7 +111,7 @@ impl Core {
     pub(crate) fn register(&self, me: Weak<dyn Background>) {
         let pool = &self.resources.shared().pool;
         pool.quicken(self.buffer_interval);
-        *self.registration.lock() = Some(pool.register(me));
+        pool.register(me);
     }
 
     fn index(&self) -> &Arc<Index> {
@@ -187,9 +182,7 @@ impl Core {
 
     /// Ends background work and submissions; makes everything durable.
     fn close(&self, mode: CloseMode) -> Result<()> {
-        self.closing.set();
         self.index().begin_close();
-        self.registration.lock().take();
         self.lane.close();
         match mode {
             CloseMode::Sync => self.committer.close(),
@@ -267,7 +260,7 @@ fn open_files_max(stores: usize) -> i32 {
 
 impl Background for Core {
     fn tick(&self) -> bool {
-        if self.closing.is_set() {
+        if self.index().is_closing() {
             return false;
         }
         // A failure poisons the store, which says so.
@@ -289,7 +282,7 @@ impl Background for Core {
     }
 
     fn work(&self) {
-        if self.closing.is_set() {
+        if self.index().is_closing() {
             return;
         }
         let guard = PoisonOnPanic(self.index());

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -394,20 +393,6 @@ pub enum NextCommit {
     UnknownLost,
     /// The outcome is unknown, and it was written.
     UnknownWritten,
-}
-
-/// Set by whoever closes; checked by background work.
-#[derive(Default)]
-pub(crate) struct Closing(AtomicBool);
-
-impl Closing {
-    pub(crate) fn set(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-
-    pub(crate) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
 }
 
 const _: fn() = || {

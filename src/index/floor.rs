@@ -20,7 +20,9 @@ use parking_lot::Mutex;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::engine::{Home, failpoint};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
+
+use super::random;
 
 const NAME: &str = "FLOOR";
 const MAGIC: u32 = 0x3166_5346;
@@ -109,14 +111,11 @@ impl Floor {
 
     /// Writes a new floor file into a home that has none.
     pub(crate) fn create(home: &Home, n: u64, unsynced: bool) -> Result<Mark> {
-        let mut incarnation = [0; 16];
-        getrandom::fill(&mut incarnation)
-            .map_err(|e| Error::new(ErrorKind::Degraded, format!("no randomness: {e}")))?;
         let mark = Mark {
             sequence: FRESH,
             n,
             unsynced,
-            incarnation,
+            incarnation: random()?,
         };
         let mut bytes = vec![0; 8192];
         bytes[..SLOT_BYTES].copy_from_slice(&mark.encode());
@@ -189,6 +188,7 @@ impl Floor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
 
     #[test]
     fn a_slot_is_golden() {

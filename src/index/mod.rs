@@ -98,6 +98,14 @@ pub(crate) struct Counts {
     pub(crate) filters_rebuilt: AtomicU64,
 }
 
+/// Bytes that nobody can guess: ids of runs and copies, the hash's seed.
+fn random<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes)
+        .map_err(|e| Error::new(ErrorKind::Degraded, format!("no randomness: {e}")))?;
+    Ok(bytes)
+}
+
 /// The index of an open store.
 pub(crate) struct Index {
     pub(crate) engine: Engine,
@@ -204,7 +212,7 @@ impl Index {
         self.closing.store(true, Ordering::Release);
     }
 
-    fn is_closing(&self) -> bool {
+    pub(crate) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Acquire)
     }
 

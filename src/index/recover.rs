@@ -34,7 +34,7 @@ use super::room::Reserved;
 use super::run::{Run, RunInfo, RunKey};
 use super::segment::{Segment, SetPool, SetSize};
 use super::view::{Generation, View};
-use super::{Classes, Counts, IdHash, Index, Limits, Name, meta, names, snapshot};
+use super::{Classes, Counts, IdHash, Index, Limits, Name, meta, names, random, snapshot};
 
 /// What an open needs.
 pub(crate) struct Opening {
@@ -219,9 +219,7 @@ fn assemble(
 }
 
 fn write_format(engine: &Engine, family: &Family) -> Result<()> {
-    let mut seed = [0; 8];
-    getrandom::fill(&mut seed)
-        .map_err(|e| Error::new(ErrorKind::Degraded, format!("no randomness: {e}")))?;
+    let seed: [u8; 8] = random()?;
     let mut rows = Rep::default();
     rows.put(
         family.number(),

@@ -22,11 +22,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arc_swap::ArcSwapOption;
 
 use crate::engine::{Engine, RunFile};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::front::Filter;
 use crate::resources::Resources;
 
 use super::page::{PageBuilder, page_of, pages_for};
+use super::random;
 use super::record::{Meta, Slice};
 
 /// Which run, in the order of writing (R1).
@@ -208,9 +209,7 @@ pub(crate) struct RunPlan {
 
 impl<'a> RunWriter<'a> {
     pub(crate) fn new(engine: &'a Engine, plan: &RunPlan) -> Result<RunWriter<'a>> {
-        let mut id = [0; 16];
-        getrandom::fill(&mut id)
-            .map_err(|e| Error::new(ErrorKind::Degraded, format!("no randomness: {e}")))?;
+        let id = random()?;
         let name = format!(
             "{:02x}{:016x}.sst",
             plan.slice.class,

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use firstseen::{
-    Clock, Durability, Id, ManualClock, Options, Policy, Position, Result, Store, days,
+    AuditEvent, Clock, Durability, Id, ManualClock, Options, Policy, Position, Result, Store, days,
 };
 
 fn fixture() -> PathBuf {
@@ -165,6 +165,18 @@ fn check(dir: &Path) -> Result<()> {
         .expect("the stock");
     assert_eq!(stock.as_counter(), Some(50));
     assert_eq!(store.resume_point("orders/3")?, Some(Position::from(40)));
+    let audit = store.audit()?.collect::<Result<Vec<_>>>()?;
+    assert!(
+        matches!(&audit[0].event, AuditEvent::Forgotten { scope, id }
+            if scope == "orders" && id == "order-0")
+    );
+    let rewound = AuditEvent::Rewound {
+        source: "orders/3".to_string(),
+        from: Some(Position::from(50)),
+        to: Position::from(40),
+    };
+    assert_eq!(audit[1].event, rewound);
+    assert_eq!((audit.len(), audit[1].at), (2, start + CLOSED_AFTER));
     store.compact()?;
     assert!(orders.insert("order-49")?.is_duplicate());
     store.close()
