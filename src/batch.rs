@@ -357,7 +357,7 @@ impl<'a> Writes<'a> {
     /// What is written instead if a condition of the item does not hold. The id is then
     /// recorded, as refused, in the same commit. Without it a refusal records nothing.
     pub fn if_refused(&mut self, f: impl FnOnce(&mut Writes<'_>)) -> &mut Self {
-        match self.draft.items.get_mut(self.to.0 as usize) {
+        match self.draft.item_mut(self.to.0) {
             Some(item) if self.to.1 == When::First => item.has_fallback = true,
             _ => self
                 .draft
@@ -374,7 +374,7 @@ impl<'a> Writes<'a> {
 
     /// Finishes the item without recording its id; its writes are not made.
     pub fn decline(&mut self) {
-        match self.draft.items.get_mut(self.to.0 as usize) {
+        match self.draft.item_mut(self.to.0) {
             Some(item) if self.to.1 == When::First => item.is_declined = true,
             _ => self
                 .draft

@@ -5,49 +5,91 @@
 //! zeroed by the system as it is touched, and batches ask for their lines ahead, so that the
 //! misses overlap.
 //!
+//! Why not from the allocator: it hands out again what was freed, and zeroes it by hand on the
+//! small pages that it has; measured, probing a filter there takes
+//! half as long again.
+//!
 //! Invariants
 //! 1. A hint never changes what the program computes, and never faults.
 //!
 //! Concurrency: none. Failure: none; where the target lacks a hint, the code is right, only
 //! slower.
 
-use std::ops::{Deref, DerefMut, Range};
+use std::ffi::c_void;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::slice;
 use std::sync::atomic::AtomicU64;
 
 /// A type for which all zero bits are a value.
 ///
 /// # Safety
-/// The implementor vouches for that.
+/// The implementor vouches for that, and that its values need no drop.
 pub(crate) unsafe trait Zeroable {}
 
 // SAFETY: an atomic has the layout of its integer, and 0 is an integer.
 unsafe impl Zeroable for AtomicU64 {}
 
-const PAGE: usize = 4096;
 const HUGE: usize = 2 << 20;
 /// Smaller tables stay within reach of ordinary pages.
 const HUGE_BYTES_MIN: usize = HUGE / 2;
 
 /// A table of values that begins on a huge page, if it is large.
-#[derive(Debug)]
 pub(crate) struct Table<T> {
-    memory: Box<[T]>,
-    range: Range<usize>,
+    start: NonNull<T>,
+    count: usize,
+    home: Home,
 }
+
+/// Where a table's values lie.
+enum Home {
+    /// In a box of their own.
+    Boxed,
+    /// In pages of their own: where they begin, and how many bytes they have.
+    Mapped(NonNull<c_void>, usize),
+}
+
+// SAFETY: it owns its values like a box, and hands them out by its own borrows only.
+unsafe impl<T: Send> Send for Table<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for Table<T> {}
 
 impl<T> Deref for Table<T> {
     type Target = [T];
 
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        &self.memory[self.range.clone()]
+        // SAFETY: `zeroed` made `count` values at `start`, which this table owns.
+        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.count) }
     }
 }
 
 impl<T> DerefMut for Table<T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [T] {
-        &mut self.memory[self.range.clone()]
+        // SAFETY: as in `deref`, and `self` is borrowed exclusively.
+        unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.count) }
+    }
+}
+
+impl<T> Drop for Table<T> {
+    fn drop(&mut self) {
+        match self.home {
+            Home::Boxed => {
+                let values = std::ptr::slice_from_raw_parts_mut(self.start.as_ptr(), self.count);
+                // SAFETY: `zeroed` took it from a box of that length, and nobody else does.
+                drop(unsafe { Box::from_raw(values) });
+            }
+            // The values need no drop: they are plain words.
+            Home::Mapped(start, len) => unmap(start, len),
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Table<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
     }
 }
 
@@ -61,46 +103,70 @@ impl<T: Eq> Eq for Table<T> {}
 
 /// So many zeroes, on huge pages where the system has them.
 pub(crate) fn zeroed<T: Zeroable>(count: usize) -> Table<T> {
-    let is_large = count * size_of::<T>() >= HUGE_BYTES_MIN;
-    // Untouched memory costs nothing: room to begin and to end on a huge page.
-    let spare = if is_large {
-        2 * HUGE / size_of::<T>()
-    } else {
-        0
-    };
-    let memory = Box::<[T]>::new_zeroed_slice(count + spare);
-    // SAFETY: all bits are zero, which is a value of a `Zeroable` type.
-    let mut memory = unsafe { memory.assume_init() };
-    let start = memory.as_ptr().align_offset(HUGE).min(spare / 2);
-    if is_large {
-        huge_pages(&mut memory[start..]);
+    let bytes = count * size_of::<T>();
+    if bytes >= HUGE_BYTES_MIN
+        && let Some((start, home)) = mapped(bytes)
+    {
+        let start = start.cast();
+        return Table { start, count, home };
     }
+    let memory = Box::<[T]>::new_zeroed_slice(count);
+    // SAFETY: all bits are zero, which is a value of a `Zeroable` type.
+    let memory = unsafe { memory.assume_init() };
     Table {
-        memory,
-        range: start..start + count,
+        // A box gives its pointer away only once; from here on the table owns it.
+        start: NonNull::from(Box::leak(memory)).cast(),
+        count,
+        home: Home::Boxed,
     }
 }
 
+/// Fresh zero bytes that begin on a huge page. None if the system has none to give: the
+/// allocator then says so in its own way.
+#[cfg(unix)]
+fn mapped(bytes: usize) -> Option<(NonNull<c_void>, Home)> {
+    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+    // Untouched memory costs nothing: room to begin and to end on a huge page.
+    let len = bytes.next_multiple_of(HUGE).checked_add(HUGE)?;
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new private mapping at a place of the system's choice overlaps nothing.
+    let whole = unsafe { mmap_anonymous(std::ptr::null_mut(), len, access, MapFlags::PRIVATE) };
+    let whole = NonNull::new(whole.ok()?)?;
+    let skipped = whole.cast::<u8>().align_offset(HUGE);
+    // SAFETY: less than one huge page is skipped, and the mapping has one to spare.
+    let start = unsafe { whole.byte_add(skipped) };
+    huge_pages(start, len - HUGE);
+    Some((start, Home::Mapped(whole, len)))
+}
+
+#[cfg(not(unix))]
+fn mapped(_: usize) -> Option<(NonNull<c_void>, Home)> {
+    None
+}
+
+#[cfg(unix)]
+fn unmap(start: NonNull<c_void>, len: usize) {
+    // SAFETY: `mapped` made it, its table is the only owner, and it is being dropped.
+    let unmapped = unsafe { rustix::mm::munmap(start.as_ptr(), len) };
+    debug_assert!(unmapped.is_ok(), "a mapping of our own can be unmapped");
+}
+
+#[cfg(not(unix))]
+fn unmap(_: NonNull<c_void>, _: usize) {}
+
+/// Before the first touch: what is touched already stays on small pages.
 #[cfg(target_os = "linux")]
-fn huge_pages<T>(memory: &mut [T]) {
-    let start = memory.as_mut_ptr().cast::<u8>();
-    let skipped = start.align_offset(PAGE);
-    let len = size_of_val(memory).saturating_sub(skipped) & !(PAGE - 1);
-    if len == 0 {
-        return;
-    }
-    // SAFETY: the range lies within `memory`, starts at a page and is whole pages long; the
-    // advice changes neither the contents nor the mapping.
-    let advised = unsafe {
-        let from = start.add(skipped).cast();
-        rustix::mm::madvise(from, len, rustix::mm::Advice::LinuxHugepage)
-    };
+fn huge_pages(start: NonNull<c_void>, len: usize) {
+    // SAFETY: the range is whole pages of a mapping of our own; the advice changes neither the
+    // contents nor the mapping.
+    let advised =
+        unsafe { rustix::mm::madvise(start.as_ptr(), len, rustix::mm::Advice::LinuxHugepage) };
     // A system without them is only slower.
     let _ = advised;
 }
 
-#[cfg(not(target_os = "linux"))]
-fn huge_pages<T>(_: &mut [T]) {}
+#[cfg(all(unix, not(target_os = "linux")))]
+fn huge_pages(_: NonNull<c_void>, _: usize) {}
 
 /// Asks for the cache line where `place` begins.
 #[inline(always)]

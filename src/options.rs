@@ -82,7 +82,7 @@ impl Options {
             batch_bytes_max: 64 << 20,
             buffer_interval: Duration::from_millis(2),
             wal_bytes_max: 1 << 30,
-            filter_bits_per_id: 16,
+            filter_bits_per_id: 17,
             slices_per_class: 8,
             generations_max: 32,
             scopes_max: 1024,
@@ -197,8 +197,8 @@ impl Options {
         self
     }
 
-    /// Filter bits an id; 0 (no filters) or 4 to 32, default 16: about one false positive in
-    /// 1,500 a generation.
+    /// Filter bits an id; 0 (no filters) or 4 to 32, default 17: about one false positive in
+    /// 1,600 a generation.
     pub fn filter_bits_per_id(mut self, bits: u32) -> Options {
         self.filter_bits_per_id = bits;
         self

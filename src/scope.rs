@@ -141,7 +141,9 @@ impl Scope {
         let mut draft = Draft::default();
         draft.add_item(&self.used, &id.into(), core.caps);
         // Room for what an `if_refused` may add to the record.
-        draft.items[0].has_fallback = true;
+        if let Some(item) = draft.item_mut(0) {
+            item.has_fallback = true;
+        }
         core.committer.once(&mut draft, core.durability, |state| {
             let mut tx = Tx::new(&self.shared, core.caps, state);
             let result = f(&mut tx);

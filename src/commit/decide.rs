@@ -112,7 +112,7 @@ impl Drop for Inside {
 }
 
 /// One id to hold and look up: an item's own, or its older form.
-struct Entry {
+pub(super) struct Entry {
     item: u32,
     scope: u16,
     hash: u64,
@@ -129,9 +129,9 @@ pub(crate) struct Decision {
     pub(super) now_ms: u64,
     /// The last commit written when the ids were held.
     pub(super) written: u64,
-    entries: Vec<Entry>,
+    pub(super) entries: Vec<Entry>,
     /// Items' own entries; NONE for those without an id.
-    entry_of: Vec<u32>,
+    pub(super) entry_of: Vec<u32>,
     /// Entries of older forms, by item; empty if there are none.
     also_of: Vec<(u32, u32)>,
     /// The first entry of the same id, if any is repeated.
@@ -182,6 +182,11 @@ impl Decision {
         self.hits.get(at as usize)
     }
 
+    /// Whether every entry is an id of its own that nobody holds and no record is known of.
+    pub(super) fn is_all_new(&self) -> bool {
+        self.hits.is_empty() && self.canon.is_empty() && self.in_progress.is_empty()
+    }
+
     pub(super) fn class(&self, item: u32) -> Option<Class> {
         self.classes.iter().find(|c| c.0 == item).map(|c| c.1)
     }
@@ -216,6 +221,9 @@ impl Committer {
 
     fn classes_of(&self, draft: &Draft) -> Result<Vec<(u32, Class)>> {
         let mut classes = Vec::new();
+        if draft.uniform().is_some() {
+            return Ok(classes);
+        }
         for (i, item) in draft.items.iter().enumerate() {
             if let Some(ms) = item.remember_ms {
                 let scope = &draft.scopes[item.scope as usize].state;
@@ -227,7 +235,7 @@ impl Committer {
 
     /// Step 3: pass 1 never waits; pass 2 waits in hash order; who is still held by another
     /// caller at the deadline is in progress.
-    fn hold(self: &Arc<Self>, draft: &Draft, room: Room, by: Instant) -> Result<Decision> {
+    fn hold(self: &Arc<Self>, draft: &mut Draft, room: Room, by: Instant) -> Result<Decision> {
         let owner = self.ids.owner();
         let mut in_progress = Vec::new();
         loop {
@@ -272,9 +280,21 @@ impl Committer {
         }
     }
 
-    fn entries(&self, draft: &Draft, left_out: &[u32]) -> (Vec<Entry>, Vec<u32>, Vec<(u32, u32)>) {
-        let mut entries = Vec::with_capacity(draft.items.len());
-        let mut entry_of = vec![NONE; draft.items.len()];
+    fn entries(
+        &self,
+        draft: &mut Draft,
+        left_out: &[u32],
+    ) -> (Vec<Entry>, Vec<u32>, Vec<(u32, u32)>) {
+        let mut entries = std::mem::take(&mut draft.spare.entries);
+        let mut entry_of = std::mem::take(&mut draft.spare.entry_of);
+        entries.clear();
+        entry_of.clear();
+        let draft = &*draft;
+        if let (Some(len), true) = (draft.uniform(), left_out.is_empty()) {
+            self.uniform_entries(draft, len, &mut entries, &mut entry_of);
+            return (entries, entry_of, Vec::new());
+        }
+        entry_of.resize(draft.items.len(), NONE);
         let mut also_of = Vec::new();
         let usable =
             |i: u32, item: &Item| item.bad.is_none() && !item.is_unkeyed && !left_out.contains(&i);
@@ -305,44 +325,61 @@ impl Committer {
         (entries, entry_of, also_of)
     }
 
+    /// [`Committer::entries`] of items that are ids of one length and nothing else.
+    fn uniform_entries(
+        &self,
+        draft: &Draft,
+        len: usize,
+        entries: &mut Vec<Entry>,
+        entry_of: &mut Vec<u32>,
+    ) {
+        let scope = draft.scopes[0].state.number;
+        let ids = (0..).zip(draft.bytes.chunks_exact(len));
+        entries.extend(ids.map(|(item, id)| Entry {
+            item,
+            scope,
+            hash: self.index.ids.of(scope, id),
+            id: item * len as u32..(item + 1) * len as u32,
+        }));
+        entry_of.extend(0..entries.len() as u32);
+    }
+
     /// Step 4: one view, loaded after the hold.
     fn look_up(&self, draft: &Draft, d: &mut Decision) -> Result<()> {
-        let is_first = |e: usize| d.canon.is_empty() || d.canon[e] as usize == e;
-        let numbers: Vec<u32> = match d.canon.is_empty() {
-            true => Vec::new(),
-            false => (0..d.entries.len())
-                .filter(|e| is_first(*e))
-                .map(|e| e as u32)
-                .collect(),
+        // Only the first entry of each id, if any is repeated.
+        let numbers: Vec<u32> = (0..)
+            .zip(&d.canon)
+            .filter_map(|(e, first)| (e == *first).then_some(e))
+            .collect();
+        let gathered: Vec<u64> = numbers.iter().map(|e| d.hash(*e as usize)).collect();
+        let hashes = if d.canon.is_empty() {
+            d.held.hashes()
+        } else {
+            &gathered
         };
-        let probe = |entry: &Entry| Probe {
-            hash: entry.hash,
-            scope: entry.scope,
-            classes: {
-                let item = &draft.items[entry.item as usize];
-                draft.scopes[item.scope as usize].state.classes()
-            },
-            id: draft.get(&entry.id),
-        };
-        let probes: Vec<Probe<'_>> = match numbers.is_empty() {
-            true => d.entries.iter().map(probe).collect(),
-            false => numbers
-                .iter()
-                .map(|e| probe(&d.entries[*e as usize]))
-                .collect(),
+        let number = |at: usize| numbers.get(at).map_or(at, |e| *e as usize);
+        let all = &d.entries;
+        let probe = |at: usize| {
+            let entry = &all[number(at)];
+            let item = &draft.items[entry.item as usize];
+            Probe {
+                scope: entry.scope,
+                classes: draft.scopes[item.scope as usize].state.classes(),
+                id: draft.get(&entry.id),
+            }
         };
         let mut tiers = Tiers::default();
         let entries = d.entries.len();
         let (hit_of, hits) = (&mut d.hit_of, &mut d.hits);
         SCRATCH.with_borrow_mut(|scratch| {
-            self.index.lookup(&probes, scratch, &mut tiers, |at, hit| {
+            let found = |at: usize, hit| {
                 if hit_of.is_empty() {
                     hit_of.resize(entries, NONE);
                 }
-                let entry = numbers.get(at).map_or(at, |e| *e as usize);
-                hit_of[entry] = hits.len() as u32;
+                hit_of[number(at)] = hits.len() as u32;
                 hits.push(hit);
-            })
+            };
+            self.index.lookup(hashes, probe, scratch, &mut tiers, found)
         })?;
         self.counters.tiers(&tiers);
         Ok(())
@@ -351,6 +388,12 @@ impl Committer {
 
 /// Ids and words that the items may take, whatever their verdicts.
 fn need(draft: &Draft) -> (usize, usize) {
+    if let Some(len) = draft.uniform()
+        && draft.scopes[0].policy.retention.is_fixed()
+    {
+        let count = draft.items.len();
+        return (count, count * words_for_item(len, None));
+    }
     let words = draft.items.iter().map(|item| {
         let scope = &draft.scopes[item.scope as usize];
         if item.is_plain() && !item.has_fallback && scope.policy.retention.is_fixed() {

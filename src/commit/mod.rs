@@ -52,6 +52,7 @@ pub(crate) use write::{Op, When, counter_bounds};
 
 use buffer::Buffer;
 use decide::Held;
+use draft::Spare;
 use holds::{HoldError, Holds};
 use queue::Queue;
 use write::What;
@@ -140,7 +141,11 @@ impl Committer {
             Some(decision) => decision,
             None => self.decide(draft)?,
         };
-        let (verdicts, written) = match self.write_decided(draft, &decision, level) {
+        let mut spare = std::mem::take(&mut draft.spare);
+        spare.log.clear();
+        spare.rows.clear();
+        let done = self.write_decided(draft, &decision, level, &mut spare);
+        let (verdicts, written) = match done {
             Ok(done) => done,
             Err(error) => {
                 if error.recorded() == Recorded::Unknown {
@@ -155,14 +160,19 @@ impl Committer {
             held,
             room,
             written: before,
+            entries,
+            entry_of,
             ..
         } = decision;
+        (spare.entries, spare.entry_of) = (entries, entry_of);
+        draft.spare = spare;
+        let spare = &draft.spare;
         let n = match written {
             // A duplicate waits for its original all the same (I5).
             Outcome::Nothing => before,
             Outcome::Written(n) => n,
-            Outcome::Buffered(log, rows) => {
-                if self.buffer.push(&log, &rows, held, room)? {
+            Outcome::Buffered => {
+                if self.buffer.push(&spare.log, &spare.rows, held, room)? {
                     self.flush_buffer()?;
                 }
                 return Ok((verdicts, None));
@@ -182,6 +192,7 @@ impl Committer {
         draft: &Draft,
         decision: &Decision,
         level: Durability,
+        Spare { log, rows: out, .. }: &mut Spare,
     ) -> Result<(Verdicts, Outcome)> {
         if decision.has_in_progress() && draft.is_unconditional() {
             self.counters.undecided.fetch_add(1, Ordering::Relaxed);
@@ -190,9 +201,7 @@ impl Committer {
             return Err(Error::new(ErrorKind::Undecided, text).with_verdicts(verdicts));
         }
         let rows = self.lock_rows(draft)?;
-        let mut log = LogBuilder::default();
-        let mut out = Rep::default();
-        let settled = self.settle(draft, decision, &mut log, &mut out)?;
+        let settled = self.settle(draft, decision, log, out)?;
         if log.is_empty() && out.is_empty() {
             // Step 7: nothing to write.
             self.counters.verdicts(&settled.verdicts);
@@ -204,9 +213,9 @@ impl Committer {
         let ids = log.hashes().len();
         let outcome = if level == Durability::Buffered && rows.is_none() {
             self.index.allow_unsynced()?;
-            Outcome::Buffered(log, out)
+            Outcome::Buffered
         } else {
-            match self.append(&mut log, &mut out, level) {
+            match self.append(log, out, level) {
                 Ok(n) => Outcome::Written(n),
                 Err(error) => {
                     keep_if_unknown(&error, [rows]);
@@ -314,17 +323,19 @@ impl Committer {
     pub(crate) fn peek(&self, scope: &ScopeState, id: &[u8]) -> Result<Option<Sighting>> {
         let hash = self.index.ids.of(scope.number, id);
         let probe = Probe {
-            hash,
             scope: scope.number,
             classes: scope.classes(),
             id,
         };
         let mut found = None;
         let (mut scratch, mut tiers) = (Scratch::default(), Tiers::default());
-        self.index
-            .lookup(&[probe], &mut scratch, &mut tiers, |_, hit| {
-                found = Some(hit)
-            })?;
+        self.index.lookup(
+            &[hash],
+            |_| probe,
+            &mut scratch,
+            &mut tiers,
+            |_, hit| found = Some(hit),
+        )?;
         let now_ms = self.index.time.now_ms();
         let hit = found.filter(|h| h.meta.is_duplicate_at(now_ms));
         Ok(hit.map(|h| sighting(&h, &scope.versions())))
@@ -372,7 +383,7 @@ enum Outcome {
     /// There were none.
     Nothing,
     /// To be queued with what is buffered.
-    Buffered(LogBuilder, Rep),
+    Buffered,
     /// Written under this number.
     Written(u64),
 }

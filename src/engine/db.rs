@@ -62,6 +62,19 @@ pub(crate) struct Family {
     name: String,
     number: u32,
     kind: Kind,
+    /// Reads that keep what they read in the cache, and reads that leave the cache alone.
+    kept: ReadOptions,
+    passing: ReadOptions,
+}
+
+/// Whether the blocks that a read fetches stay in the cache. What is there already is used
+/// either way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Blocks {
+    /// They are likely to be read again.
+    Keep,
+    /// They would only push out others.
+    Pass,
 }
 
 impl Family {
@@ -81,13 +94,24 @@ impl Family {
         let number = rep::family_of(probe.data())
             .ok_or_else(|| Error::damaged(format!("column family {name} has no number")))?;
         let name = name.to_string();
+        let mut passing = ReadOptions::default();
+        passing.fill_cache(false);
         Ok(Arc::new(Family {
             handle,
             db: Arc::clone(db),
             name,
             number,
             kind,
+            kept: ReadOptions::default(),
+            passing,
         }))
+    }
+
+    fn reading(&self, blocks: Blocks) -> &ReadOptions {
+        match blocks {
+            Blocks::Keep => &self.kept,
+            Blocks::Pass => &self.passing,
+        }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -101,15 +125,31 @@ impl Family {
 
     /// One value, without a copy. A block that fails its checksum is an error, never `None`.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>> {
-        self.db.get_pinned_cf(&self.handle, key).map_err(map)
+        self.get_with(key, Blocks::Keep)
+    }
+
+    /// [`Family::get`] that says what becomes of the block.
+    pub(crate) fn get_with(
+        &self,
+        key: &[u8],
+        blocks: Blocks,
+    ) -> Result<Option<DBPinnableSlice<'_>>> {
+        let options = self.reading(blocks);
+        self.db
+            .get_pinned_cf_opt(&self.handle, key, options)
+            .map_err(map)
     }
 
     /// Many values of ascending keys.
     pub(crate) fn get_sorted<'a, K: AsRef<[u8]> + 'a + ?Sized>(
         &self,
         keys: impl IntoIterator<Item = &'a K>,
+        blocks: Blocks,
     ) -> Result<Vec<Option<DBPinnableSlice<'_>>>> {
-        let values = self.db.batched_multi_get_cf(&self.handle, keys, true);
+        let options = self.reading(blocks);
+        let values = self
+            .db
+            .batched_multi_get_cf_opt(&self.handle, keys, true, options);
         values.into_iter().map(|v| v.map_err(map)).collect()
     }
 

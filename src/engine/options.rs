@@ -5,7 +5,7 @@
 //! | rows | catalog, marks, resume points, audit | small memtable, level compaction |
 //! | table | the caller's rows | RocksDB's usual: bloom filters, LZ4, level compaction |
 //! | log | one segment's commits | memtable larger than the segment, nothing compacted |
-//! | generation | ingested runs | no memtable use, no compaction, 16 KB blocks, no filter |
+//! | generation | ingested runs | no memtable use, no compaction, 4 KB blocks, no filter |
 //!
 //! A log family normally lives and dies in its memtable; a generation is only ingested into.
 
@@ -151,7 +151,7 @@ fn log(o: &mut Options, s: &Settings) {
 }
 
 fn generation(o: &mut Options, blocks: &mut BlockBasedOptions) {
-    blocks.set_block_size(16 << 10);
+    blocks.set_block_size(4 << 10);
     o.set_write_buffer_size(1 << 20);
     o.set_disable_auto_compactions(true);
     o.set_level_zero_slowdown_writes_trigger(1 << 20);

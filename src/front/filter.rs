@@ -49,6 +49,30 @@ pub(crate) struct Filter {
     ids: u64,
 }
 
+/// The blocks of a filter, each a line of memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Lines<'a>(&'a [Block]);
+
+impl Lines<'_> {
+    /// Asks for the hash's line.
+    #[inline]
+    pub(crate) fn prefetch(self, hash: u64) {
+        memory::prefetch_at(self.0, block_of(hash, self.0.len()));
+    }
+
+    /// False: certainly never added. `mask` is [`Filter::mask`] of the same hash.
+    #[inline]
+    pub(crate) fn may_contain(self, hash: u64, mask: &Mask) -> bool {
+        let block = &self.0[block_of(hash, self.0.len())];
+        // No early exit, so that it becomes a few wide instructions.
+        let mut missing = 0;
+        for (word, bit) in block.0.iter().zip(mask.0) {
+            missing |= bit & !word;
+        }
+        missing == 0
+    }
+}
+
 impl Filter {
     /// Empty, with `bits_per_id` bits for each of `ids`, rounded up to a block. More ids than
     /// that are right, only with more false positives.
@@ -73,22 +97,10 @@ impl Filter {
         self.ids += 1;
     }
 
-    /// Asks for the block's line.
+    /// Its blocks, to ask many hashes of.
     #[inline]
-    pub(crate) fn prefetch(&self, hash: u64) {
-        memory::prefetch_at(&self.blocks, block_of(hash, self.blocks.len()));
-    }
-
-    /// False: certainly never added. `mask` is [`Filter::mask`] of the same hash.
-    #[inline]
-    pub(crate) fn may_contain(&self, hash: u64, mask: &Mask) -> bool {
-        let block = &self.blocks[block_of(hash, self.blocks.len())];
-        // No early exit, so that it becomes a few wide instructions.
-        let mut missing = 0;
-        for (word, bit) in block.0.iter().zip(mask.0) {
-            missing |= bit & !word;
-        }
-        missing == 0
+    pub(crate) fn lines(&self) -> Lines<'_> {
+        Lines(&self.blocks)
     }
 
     /// The bits of an id, for every filter.
@@ -186,7 +198,7 @@ mod tests {
     }
 
     fn contains(filter: &Filter, hash: u64) -> bool {
-        filter.may_contain(hash, &Filter::mask(hash))
+        filter.lines().may_contain(hash, &Filter::mask(hash))
     }
 
     #[test]

@@ -2,4 +2,4 @@
 
 mod filter;
 
-pub(crate) use filter::{Filter, Mask};
+pub(crate) use filter::{Filter, Lines, Mask};

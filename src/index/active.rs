@@ -101,7 +101,7 @@ impl ActiveSet {
     ) {
         debug_assert_eq!(self.arena.scope(section), scope, "another section's scope");
         let at = self.arena.append(section, id, extras);
-        let place = match self.locate(hash, scope, id) {
+        let place = match self.locate(hash, || (scope, id)) {
             Ok((place, older)) => {
                 self.arena.supersede(older);
                 place
@@ -131,10 +131,11 @@ impl ActiveSet {
         }
     }
 
-    /// The newest record of (`scope`, `id`). Allocates for extras only.
+    /// The newest record of the (scope, id) that `id` tells: it is asked only if some record
+    /// looks like it. Allocates for extras only.
     #[inline]
-    pub(crate) fn find(&self, hash: u64, scope: u16, id: &[u8]) -> Option<Hit> {
-        let (_, at) = self.locate(hash, scope, id).ok()?;
+    pub(crate) fn find<'a>(&self, hash: u64, id: impl Fn() -> (u16, &'a [u8])) -> Option<Hit> {
+        let (_, at) = self.locate(hash, id).ok()?;
         let entry = self.arena.entry(at);
         let (meta, placement) = self.arena.shared(entry);
         let extras = entry.has_extras().then(|| {
@@ -230,7 +231,11 @@ impl ActiveSet {
 
     /// The slot and record of an id, or the empty slot where it would go.
     #[inline]
-    fn locate(&self, hash: u64, scope: u16, id: &[u8]) -> Result<(usize, EntryAt), usize> {
+    fn locate<'a>(
+        &self,
+        hash: u64,
+        id: impl Fn() -> (u16, &'a [u8]),
+    ) -> Result<(usize, EntryAt), usize> {
         let mut place = self.home(hash);
         loop {
             let slot = self.slots[place].load(Ordering::Acquire);
@@ -238,8 +243,11 @@ impl ActiveSet {
                 return Err(place);
             }
             let at = EntryAt(slot as u32);
-            if (slot ^ hash) & TAG == 0 && self.arena.holds(self.arena.entry(at), scope, id) {
-                return Ok((place, at));
+            if (slot ^ hash) & TAG == 0 {
+                let (scope, id) = id();
+                if self.arena.holds(self.arena.entry(at), scope, id) {
+                    return Ok((place, at));
+                }
             }
             place = (place + 1) & (self.slots.len() - 1);
         }

@@ -86,6 +86,24 @@ impl LogBuilder {
         }
     }
 
+    /// Adds plain records that share everything but their ids, of `id_len` bytes each.
+    pub(crate) fn add_all(
+        &mut self,
+        hashes: &[u64],
+        meta: &Meta,
+        placement: Slice,
+        id_len: usize,
+        ids: &[u8],
+    ) {
+        debug_assert_eq!(hashes.len() * id_len, ids.len(), "a hash for each id");
+        self.start(meta, placement, id_len, false);
+        self.value.extend_from_slice(ids);
+        self.hashes.extend_from_slice(hashes);
+        if let Some(open) = &mut self.open {
+            open.count += hashes.len() as u32;
+        }
+    }
+
     #[cold]
     fn start(&mut self, meta: &Meta, placement: Slice, id_len: usize, rich: bool) {
         self.close();
@@ -135,6 +153,13 @@ impl LogBuilder {
             }
         }
         Ok(())
+    }
+
+    /// Empties it and keeps its memory.
+    pub(crate) fn clear(&mut self) {
+        self.value.clear();
+        self.hashes.clear();
+        self.open = None;
     }
 
     /// Bytes of its value so far.

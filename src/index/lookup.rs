@@ -5,22 +5,25 @@
 //! consulted (protocol: "which record wins"). A read error is an error, never "new".
 //!
 //! A batch is probed tier by tier rather than id by id: each memory access is prefetched for
-//! the whole batch, a filter is asked for all ids at once, and what it can't rule out is read
-//! from its run by one sorted batched read.
+//! the whole batch, all filters are asked before any page ([`super::screen`]), and what they
+//! can't rule out is read from its run by one sorted batched read.
 
+use std::sync::Arc;
+
+use crate::engine::Blocks;
 use crate::error::{Error, Result};
-use crate::front::{Filter, Mask};
+use crate::front::{Lines, Mask};
 
 use super::hash::IdHash;
 use super::page::{Page, page_of};
 use super::record::Hit;
 use super::run::Run;
+use super::screen::{Maybe, screen};
 use super::view::{Generation, View};
 
-/// One id to look up.
+/// What a lookup needs to know of an id besides its hash, and only where a hash is not enough.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Probe<'a> {
-    pub(crate) hash: u64,
     pub(crate) scope: u16,
     /// The retention classes its scope ever used, one bit each.
     pub(crate) classes: u32,
@@ -48,194 +51,262 @@ pub(crate) struct Tiers {
 /// Buffers that a caller reuses from batch to batch.
 #[derive(Default)]
 pub(crate) struct Scratch {
+    /// Positions of the ids that no segment has, and their hashes.
     open: Vec<u32>,
-    maybe: Vec<u32>,
+    hashes: Vec<u64>,
     masks: Vec<Mask>,
-    touched: Vec<bool>,
+    maybe: Vec<Maybe>,
+    /// What has become of each open id.
+    fates: Vec<Fate>,
+    worth: Worth,
 }
 
-/// Looks all probes up in one view; calls `found` for each that has a record.
-pub(crate) fn lookup(
+/// Whether pages read are worth room in the cache, by how many of the last ids asked on disk
+/// were there. A replay's are; the pages that a stream of new ids is sent to by the filters' errors
+/// are no more likely than any others to be read again, and would push out all that are.
+#[derive(Default)]
+struct Worth(i32);
+
+impl Worth {
+    /// What it takes to change its mind.
+    const MEMORY: i32 = 64;
+
+    fn blocks(&self) -> Blocks {
+        if self.0 >= 0 {
+            Blocks::Keep
+        } else {
+            Blocks::Pass
+        }
+    }
+
+    fn learn(&mut self, asked: usize, hits: u64) {
+        let part = |n: u64| i32::try_from(n).unwrap_or(Self::MEMORY).min(Self::MEMORY);
+        let misses = (asked as u64).saturating_sub(hits);
+        let balance = self.0 + part(hits) - part(misses);
+        self.0 = balance.clamp(-Self::MEMORY, Self::MEMORY);
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// No page was read for it.
+    Untouched,
+    /// Asked on disk, and not there so far.
+    Missed,
+    Found,
+}
+
+/// Looks ids up in one view, given by their hashes; calls `found` for each that has a record.
+/// `probe` tells of the id at a position.
+pub(crate) fn lookup<'a>(
     view: &View,
     ids: &IdHash,
-    probes: &[Probe<'_>],
+    hashes: &[u64],
+    probe: impl Fn(usize) -> Probe<'a>,
     scratch: &mut Scratch,
     tiers: &mut Tiers,
     mut found: impl FnMut(usize, Hit),
 ) -> Result<()> {
     scratch.open.clear();
-    in_segments(view, probes, &mut scratch.open, |i, hit| {
+    scratch.hashes.clear();
+    in_segments(view, hashes, &probe, scratch, |i, hit| {
         tiers.active += 1;
         found(i, hit);
     });
     if scratch.open.is_empty() {
         return Ok(());
     }
-    scratch.masks.clear();
-    scratch.masks.extend(
-        scratch
-            .open
+    let runs: Vec<(&Arc<Generation>, &Arc<Run>)> = view
+        .generations
+        .iter()
+        .flat_map(|g| g.runs.iter().map(move |run| (g, run)))
+        .collect();
+    sift(&runs, &probe, scratch, tiers);
+    scratch.fates.clear();
+    scratch.fates.resize(scratch.open.len(), Fate::Untouched);
+    let fates = &mut scratch.fates;
+    for asked in scratch.maybe.chunk_by(|a, b| a.run == b.run) {
+        let (generation, run) = runs[asked[0].run as usize];
+        let mut asked: Vec<Asked<'a>> = asked
             .iter()
-            .map(|i| Filter::mask(probes[*i as usize].hash)),
-    );
-    scratch.touched.clear();
-    scratch.touched.resize(scratch.open.len(), false);
-    for generation in &view.generations {
-        let class = 1_u32 << u32::from(generation.slice.class);
-        for run in &generation.runs {
-            filter_run(run, class, probes, scratch, tiers);
-            if scratch.maybe.is_empty() {
-                continue;
-            }
-            let hits = read_run(generation, run, ids, probes, scratch, tiers)?;
-            for (at, hit) in hits.into_iter().rev() {
-                let at = at as usize;
-                tiers.disk += 1;
-                found(scratch.open[at] as usize, hit);
-                scratch.open.swap_remove(at);
-                scratch.masks.swap_remove(at);
-                scratch.touched.swap_remove(at);
-            }
+            .filter(|m| fates[m.at as usize] != Fate::Found)
+            .map(|m| {
+                let (at, hash) = (m.at, scratch.hashes[m.at as usize]);
+                let page = page_of(hash, run.info.pages);
+                let probe = probe(scratch.open[at as usize] as usize);
+                Asked {
+                    page,
+                    at,
+                    hash,
+                    probe,
+                }
+            })
+            .collect();
+        asked
+            .iter()
+            .for_each(|a| fates[a.at as usize] = Fate::Missed);
+        let blocks = scratch.worth.blocks();
+        let mut hits = 0;
+        read_run(generation, run, ids, &mut asked, blocks, |at, hit| {
+            hits += 1;
+            fates[at as usize] = Fate::Found;
+            found(scratch.open[at as usize] as usize, hit);
+        })?;
+        scratch.worth.learn(asked.len(), hits);
+        tiers.disk += hits;
+        if run.filter().is_some() {
+            tiers.false_positives += asked.len() as u64 - hits;
         }
     }
-    let missed = scratch.touched.iter().filter(|t| **t).count() as u64;
-    tiers.disk_missed += missed;
-    tiers.filtered += scratch.open.len() as u64 - missed;
+    let count = |fate| fates.iter().filter(|f| **f == fate).count() as u64;
+    tiers.disk_missed += count(Fate::Missed);
+    tiers.filtered += count(Fate::Untouched);
     Ok(())
 }
 
 /// How far ahead slots are prefetched: enough to cover a miss, little enough to stay cached.
 const AHEAD: usize = 24;
 
-fn in_segments(
+/// Asks the segments' sets, and notes as open what they don't have.
+fn in_segments<'a>(
     view: &View,
-    probes: &[Probe<'_>],
-    open: &mut Vec<u32>,
+    hashes: &[u64],
+    probe: &impl Fn(usize) -> Probe<'a>,
+    scratch: &mut Scratch,
     mut found: impl FnMut(usize, Hit),
 ) {
-    let ask = |i: usize| {
+    let ask = |hash: &u64| {
         for segment in &view.segments {
-            segment.set().prefetch(probes[i].hash);
+            segment.set().prefetch(*hash);
         }
     };
-    (0..probes.len().min(AHEAD)).for_each(ask);
-    for (i, probe) in probes.iter().enumerate() {
-        if i + AHEAD < probes.len() {
-            ask(i + AHEAD);
-        }
-        if i + AHEAD / 2 < probes.len() {
-            let soon = probes[i + AHEAD / 2].hash;
+    hashes.iter().take(AHEAD).for_each(ask);
+    for (i, &hash) in hashes.iter().enumerate() {
+        hashes.get(i + AHEAD).into_iter().for_each(ask);
+        if let Some(&soon) = hashes.get(i + AHEAD / 2) {
             for segment in &view.segments {
                 segment.set().prefetch_record(soon);
             }
         }
-        let mut segments = view.segments.iter();
-        let hit = segments.find_map(|s| s.set().find(probe.hash, probe.scope, probe.id));
+        let id = || {
+            let probe = probe(i);
+            (probe.scope, probe.id)
+        };
+        let hit = view.segments.iter().find_map(|s| s.set().find(hash, id));
         match hit {
             Some(hit) => found(i, hit),
-            None => open.push(i as u32),
+            None => {
+                scratch.open.push(i as u32);
+                scratch.hashes.push(hash);
+            }
         }
     }
 }
 
-/// Leaves in `maybe` the positions (within `open`) that this run may hold.
-fn filter_run(
-    run: &Run,
-    class: u32,
-    probes: &[Probe<'_>],
+/// Leaves in `maybe` which runs may hold which open ids, run by run in the order of probing.
+fn sift<'a>(
+    runs: &[(&Arc<Generation>, &Arc<Run>)],
+    probe: &impl Fn(usize) -> Probe<'a>,
     scratch: &mut Scratch,
     tiers: &mut Tiers,
 ) {
     let Scratch {
         open,
-        maybe,
+        hashes,
         masks,
-        touched,
+        maybe,
+        ..
     } = scratch;
     maybe.clear();
-    let filter = run.filter();
-    let Some(filter) = filter.as_ref() else {
-        maybe.extend(
-            (0..open.len() as u32)
-                .filter(|at| probes[open[*at as usize] as usize].classes & class != 0),
-        );
-        tiers.unfiltered += maybe.len() as u64;
-        maybe.iter().for_each(|at| touched[*at as usize] = true);
+    let guards: Vec<_> = runs.iter().map(|(_, run)| run.filter()).collect();
+    let filters: Vec<(u32, Lines<'_>)> = (0..)
+        .zip(&guards)
+        .filter_map(|(run, guard)| Some((run, guard.as_ref()?.lines())))
+        .collect();
+    screen(&filters, hashes, masks, maybe);
+    tiers.filter_probes += (filters.len() * open.len()) as u64;
+    let unfiltered = (0..).zip(&guards).filter(|(_, g)| g.is_none());
+    for (run, _) in unfiltered {
+        maybe.extend((0..open.len() as u32).map(|at| Maybe { run, at }));
+    }
+    if maybe.is_empty() {
         return;
-    };
-    for i in open.iter().take(AHEAD) {
-        filter.prefetch(probes[*i as usize].hash);
     }
-    for (at, i) in open.iter().enumerate() {
-        if let Some(ahead) = open.get(at + AHEAD) {
-            filter.prefetch(probes[*ahead as usize].hash);
-        }
-        let probe = &probes[*i as usize];
-        if filter.may_contain(probe.hash, &masks[at]) && probe.classes & class != 0 {
-            maybe.push(at as u32);
-        }
-    }
-    tiers.filter_probes += open.len() as u64;
-    tiers.false_positives += maybe.len() as u64;
-    maybe.iter().for_each(|at| touched[*at as usize] = true);
+    maybe.retain(|m| {
+        let class = 1_u32 << u32::from(runs[m.run as usize].0.slice.class);
+        let may = probe(open[m.at as usize] as usize).classes & class != 0;
+        tiers.unfiltered += u64::from(may && guards[m.run as usize].is_none());
+        may
+    });
+    maybe.sort_unstable();
 }
 
-/// Reads the run's pages that may hold the ids in `maybe`. Returns the hits by position within
-/// `open`, ascending.
+/// An id that a run's page is asked for.
+struct Asked<'a> {
+    page: u32,
+    /// Its position among the open ids.
+    at: u32,
+    hash: u64,
+    probe: Probe<'a>,
+}
+
+/// Reads the run's pages that may hold the ids asked for; calls `found` for each that is there.
 fn read_run(
     generation: &Generation,
     run: &Run,
     ids: &IdHash,
-    probes: &[Probe<'_>],
-    scratch: &mut Scratch,
-    tiers: &mut Tiers,
-) -> Result<Vec<(u32, Hit)>> {
-    let probe = |at: u32| &probes[scratch.open[at as usize] as usize];
-    let pages = run.info.pages;
-    let mut wanted: Vec<(u32, u32)> = scratch
-        .maybe
-        .iter()
-        .map(|at| (page_of(probe(*at).hash, pages), *at))
-        .collect();
-    let mut hits = Vec::new();
-    let mut check = |page: &Page<'_>, at: u32| {
-        let p = probe(at);
-        if let Some(hit) = page.find(ids, p.hash, p.scope, p.id) {
-            hits.push((at, hit));
+    asked: &mut [Asked<'_>],
+    blocks: Blocks,
+    mut found: impl FnMut(u32, Hit),
+) -> Result<()> {
+    let mut check = |page: &Page<'_>, asked: &Asked<'_>| {
+        if let Some(hit) = page.find(ids, asked.hash, asked.probe.scope, asked.probe.id) {
+            found(asked.at, hit);
         }
     };
-    if let [(page, at)] = wanted[..] {
-        if let Some(bytes) = generation.family.get(&run.info.key.page(page))? {
-            check(&parse(&bytes, generation)?, at);
+    // A page without ids is not stored.
+    if let [one] = asked {
+        if let Some(bytes) = generation
+            .family
+            .get_with(&run.info.key.page(one.page), blocks)?
+        {
+            check(&parse(&bytes, generation)?, one);
         }
-    } else {
-        wanted.sort_unstable();
-        let mut keys: Vec<[u8; 16]> = wanted.iter().map(|w| run.info.key.page(w.0)).collect();
-        keys.dedup();
-        let values = generation.family.get_sorted(keys.iter())?;
-        let mut next = 0;
-        for (key, value) in keys.iter().zip(&values) {
-            let page = value.as_ref().map(|v| parse(v, generation)).transpose()?;
-            while let Some((number, at)) = wanted.get(next)
-                && run.info.key.page(*number) == *key
-            {
-                // A page without ids is not stored.
-                if let Some(page) = &page {
-                    check(page, *at);
-                }
-                next += 1;
-            }
+        return Ok(());
+    }
+    asked.sort_unstable_by_key(|a| (a.page, a.at));
+    let of_page = || asked.chunk_by(|a, b| a.page == b.page);
+    let keys: Vec<[u8; 16]> = of_page().map(|a| run.info.key.page(a[0].page)).collect();
+    let values = generation.family.get_sorted(keys.iter(), blocks)?;
+    for (asked, value) in of_page().zip(&values) {
+        if let Some(value) = value {
+            let page = parse(value, generation)?;
+            asked.iter().for_each(|a| check(&page, a));
         }
     }
-    if run.filter().is_some() {
-        tiers.false_positives -= hits.len() as u64;
-    }
-    hits.sort_unstable_by_key(|h| h.0);
-    Ok(hits)
+    Ok(())
 }
 
 fn parse<'a>(bytes: &'a [u8], generation: &Generation) -> Result<Page<'a>> {
     Page::parse(bytes, generation.slice).map_err(|damage| {
         Error::damaged(format!("a page of {}: {damage}", generation.family.name()))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_again_and_again_is_worth_room() {
+        let mut worth = Worth::default();
+        assert_eq!(worth.blocks(), Blocks::Keep);
+        worth.learn(3, 1);
+        assert_eq!(worth.blocks(), Blocks::Pass);
+        worth.learn(2000, 1990);
+        assert_eq!(worth.blocks(), Blocks::Keep);
+        (0..100).for_each(|_| worth.learn(3, 0));
+        worth.learn(64, 64);
+        assert_eq!(worth.blocks(), Blocks::Keep, "it forgets");
+    }
 }

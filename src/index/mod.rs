@@ -32,6 +32,7 @@ mod recover;
 mod room;
 mod run;
 mod scan;
+mod screen;
 mod seal;
 mod segment;
 mod snapshot;
@@ -153,16 +154,17 @@ impl Index {
         self.view.load()
     }
 
-    /// Looks ids up in one view.
-    pub(crate) fn lookup(
+    /// Looks ids up in one view; see [`lookup::lookup`].
+    pub(crate) fn lookup<'a>(
         &self,
-        probes: &[Probe<'_>],
+        hashes: &[u64],
+        probe: impl Fn(usize) -> Probe<'a>,
         scratch: &mut Scratch,
         tiers: &mut Tiers,
         found: impl FnMut(usize, Hit),
     ) -> Result<()> {
         let view = self.view();
-        lookup::lookup(&view, &self.ids, probes, scratch, tiers, found)
+        lookup::lookup(&view, &self.ids, hashes, probe, scratch, tiers, found)
     }
 
     /// The last commit that was written.

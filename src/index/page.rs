@@ -1,6 +1,6 @@
-//! The sealed form of ids: a page is some 1,024 records of one run in hash order.
+//! The sealed form of ids: a page is some 256 records of one run in hash order.
 //!
-//! A run of N ids is cut in P = max(1, ceil(N / 1024)) pages of equal hash range, so the page of
+//! A run of N ids is cut in P = max(1, ceil(N / 256)) pages of equal hash range, so the page of
 //! a hash is `(hash * P) >> 64`: no search, no index. Within a page each property is a column of
 //! its own that vanishes when all records agree, and what few records have stands in a short
 //! list beside. Little-endian throughout:
@@ -52,7 +52,7 @@ mod read;
 #[cfg(test)]
 mod tests;
 
-const IDS_PER_PAGE: u64 = 1024;
+const IDS_PER_PAGE: u64 = 256;
 const FORMAT: u8 = 1;
 const HEAD_BYTES: usize = 24;
 const STAMP_BYTES: usize = 3;

@@ -9,7 +9,7 @@ use std::collections::binary_heap::PeekMut;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::engine::Family;
+use crate::engine::{Blocks, Family};
 use crate::error::{Error, Result};
 
 use super::active::EntryAt;
@@ -140,8 +140,8 @@ impl RunCursor {
         self.at = 0;
         let page = self.page;
         self.page += 1;
-        // A page without ids is not stored.
-        let Some(value) = self.family.get(&self.key.page(page))? else {
+        // A page without ids is not stored. A run is read once, and often dropped then.
+        let Some(value) = self.family.get_with(&self.key.page(page), Blocks::Pass)? else {
             return Ok(());
         };
         let page = Page::parse(&value, self.slice).map_err(|damage| {

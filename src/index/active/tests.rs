@@ -63,7 +63,7 @@ fn fill(set: &ActiveSet, hash: &IdHash, rng: &mut fastrand::Rng, commits: usize)
                 placement,
                 extras: extras.map(Vec::into_boxed_slice),
             };
-            assert_eq!(set.find(at, scope, &id).as_ref(), Some(&hit));
+            assert_eq!(set.find(at, || (scope, &id[..])).as_ref(), Some(&hit));
             model.insert((scope, id), hit);
         }
     }
@@ -76,8 +76,8 @@ fn check(set: &ActiveSet, hash: &IdHash, model: &Model) {
         let at = hash.of(*scope, id);
         set.prefetch(at);
         set.prefetch_record(at);
-        assert_eq!(set.find(at, *scope, id).as_ref(), Some(hit));
-        assert_eq!(set.find(hash.of(9, id), 9, id), None);
+        assert_eq!(set.find(at, || (*scope, id)).as_ref(), Some(hit));
+        assert_eq!(set.find(hash.of(9, id), || (9, id)), None);
     }
     let sorted = set.sorted(hash);
     assert_eq!(sorted.len(), model.len());
@@ -102,6 +102,10 @@ fn check(set: &ActiveSet, hash: &IdHash, model: &Model) {
     }
 }
 
+fn find(set: &ActiveSet, hash: IdHash, scope: u16, id: &[u8]) -> Option<Hit> {
+    set.find(hash.of(scope, id), || (scope, id))
+}
+
 #[test]
 fn behaves_like_a_map_also_when_recycled() {
     let seed = fastrand::u64(..);
@@ -116,7 +120,7 @@ fn behaves_like_a_map_also_when_recycled() {
         set.reset();
         assert_eq!(set.len(), 0);
         for (scope, id) in model.keys() {
-            assert_eq!(set.find(hash.of(*scope, id), *scope, id), None);
+            assert_eq!(set.find(hash.of(*scope, id), || (*scope, id)), None);
         }
         assert!(set.sorted(&hash).is_empty());
     }
@@ -132,8 +136,8 @@ fn a_full_set_still_answers() {
         set.insert(hash.of(1, &[i]), section, 1, &[i], None);
     }
     assert!(!set.has_room(1, 0) && !set.has_room(0, 1) && set.has_room(0, 0));
-    assert!((0..8).all(|i| set.find(hash.of(1, &[i]), 1, &[i]).is_some()));
-    assert!((8..99).all(|i| set.find(hash.of(1, &[i]), 1, &[i]).is_none()));
+    assert!((0..8u8).all(|i| find(&set, hash, 1, &[i]).is_some()));
+    assert!((8..99u8).all(|i| find(&set, hash, 1, &[i]).is_none()));
     assert_eq!(set.bytes(), (16 + 20) * 8);
 }
 
@@ -163,13 +167,19 @@ fn equal_hashes_are_told_apart() {
     let set = ActiveSet::with_capacity(10, 100);
     let first = set.section(&meta(0, 1, 11), SLICE);
     set.insert(at, first, 0, &a, None);
-    assert_eq!(set.find(at, 0, &b), None);
+    assert_eq!(set.find(at, || (0, &b[..])), None);
     set.insert(at, first, 0, &b, Some(b"b"));
     let second = set.section(&meta(0, 2, 22), SLICE);
     set.insert(at, second, 0, &a, None);
     assert_eq!(set.len(), 2);
-    assert_eq!(set.find(at, 0, &a).map(|hit| hit.meta.expiry_ms), Some(22));
-    assert_eq!(set.find(at, 0, &b).map(|hit| hit.meta.expiry_ms), Some(11));
+    assert_eq!(
+        set.find(at, || (0, &a[..])).map(|hit| hit.meta.expiry_ms),
+        Some(22)
+    );
+    assert_eq!(
+        set.find(at, || (0, &b[..])).map(|hit| hit.meta.expiry_ms),
+        Some(11)
+    );
     assert_eq!(set.sorted(&hash).len(), 2);
 }
 
@@ -180,7 +190,7 @@ fn ids_differ_from_their_padding() {
     // One hash for all, so that only the comparison tells them apart.
     let ids: [&[u8]; 4] = [b"a", b"a\0", b"a\0\0\0\0\0\0\0", b"a\0\0\0\0\0\0\0\0"];
     for (i, id) in ids.iter().enumerate() {
-        assert_eq!(set.find(5, 0, id), None);
+        assert_eq!(set.find(5, || (0, id)), None);
         set.insert(5, section, 0, id, None);
         assert_eq!(set.len(), i + 1);
     }
@@ -212,7 +222,7 @@ fn readers_beside_the_writer_see_whole_records_that_only_get_newer() {
     let done = AtomicBool::new(false);
     let read = |id: u64| {
         let key = id.to_be_bytes();
-        let hit = set.find(hash.of(1, &key), 1, &key)?;
+        let hit = find(&set, hash, 1, &key)?;
         let round = hit.meta.expiry_ms;
         assert_eq!(
             hit.placement,
