@@ -157,7 +157,7 @@ fn options(plan: &Plan, clock: &ManualClock) -> Options {
     Options::new()
         .clock(Clock::Manual(clock.clone()))
         .durability(plan.level)
-        .wait_max(Duration::from_secs(60))
+        .wait_max(Duration::from_secs(20))
         .segment_ids_max(plan.segment_ids)
         .segment_age_max(Duration::from_millis(20))
         .slices_per_class(2)
@@ -171,7 +171,10 @@ impl<T: Fn() -> u64 + Send + Sync> Run<T> {
             let threads: Vec<_> = (0..self.plan.threads)
                 .map(|thread| s.spawn(move || self.thread(open, number, thread, fails)))
                 .collect();
-            let ended = threads.into_iter().map(|thread| thread.join().unwrap());
+            let ended = threads.into_iter().map(|thread| {
+                let ended = thread.join();
+                ended.unwrap_or_else(|_| panic!("SEED={} HISTORIES=1: {:?}", self.seed, self.plan))
+            });
             ended.collect::<Vec<_>>()
         });
         threads.into_iter().for_each(|part| history.add(part));

@@ -206,7 +206,7 @@ fn answer(verdict: &Verdict) -> Answer {
     match verdict {
         Verdict::First(()) => Answer::First,
         Verdict::Duplicate(seen) => Answer::Duplicate(ms(seen)),
-        other => panic!("{other:?}"),
+        other => panic!("{other:?}: somebody waited too long"),
     }
 }
 
