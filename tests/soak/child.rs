@@ -16,7 +16,8 @@ use super::{hot, settle, upkeep};
 pub(crate) const HOT: usize = LANES.len();
 pub(crate) const UPKEEP: usize = LANES.len() + 1;
 pub(crate) const CHILD: usize = LANES.len() + 2;
-pub(crate) const PARTS: usize = LANES.len() + 3;
+pub(crate) const DISK: usize = LANES.len() + 3;
+pub(crate) const PARTS: usize = LANES.len() + 4;
 
 /// Words: the directory, the seed, how it is broken.
 pub(crate) fn work(words: &[&str]) {
@@ -35,6 +36,9 @@ pub(crate) fn work(words: &[&str]) {
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
         ENDING.store(true, Ordering::Relaxed);
     });
+    let disk = Book::head_only(&place.join("book"), DISK);
+    let probe = place.join("probe");
+    std::thread::spawn(move || upkeep::sync_a_file(&probe, disk));
     let _ = std::fs::remove_dir_all(place.join("copy"));
     let mut counts = Book::head_only(&place.join("book"), CHILD);
     while !ENDING.load(Ordering::Relaxed) {

@@ -79,6 +79,7 @@ fn long(seed: u64, minutes: u64) {
     let report = run(&plan(seed, minutes * 60));
     let line = report.line();
     println!("{line}");
+    println!("longest commits: {}", parent::stalls(&report));
     if number("RECORD") == Some(1) {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/soak.md");
         let file = std::fs::OpenOptions::new().append(true).open(path);
@@ -91,7 +92,6 @@ fn long(seed: u64, minutes: u64) {
 fn end(report: &Report) {
     if let Some(above) = &report.above {
         println!("above its bound: {above}");
-        println!("longest commits: {}", parent::stalls(report));
     }
     if !report.is_clean() {
         std::process::exit(1);

@@ -1,6 +1,7 @@
 //! What goes on beside the lanes: health, statistics, seals by request, and checkpoints that are
 //! opened and compared.
 
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -39,6 +40,22 @@ pub(crate) fn work(open: &Open, place: &Path, book: &mut Book, stop: &AtomicBool
             _ => {}
         }
         book.head.calls += 1;
+        book.save_head();
+    }
+}
+
+/// Syncs a small file again and again, for as long as the process lives: a commit that is synced
+/// can't be faster than the disk, which other programs use too.
+#[expect(clippy::disallowed_methods, reason = "the disk's own time is measured")]
+pub(crate) fn sync_a_file(path: &Path, mut book: Book) {
+    let file = std::fs::File::create(path).expect("a file to sync");
+    loop {
+        std::thread::sleep(Duration::from_millis(50));
+        let began = std::time::Instant::now();
+        file.write_all_at(&[1; 512], 0).expect("a file takes bytes");
+        file.sync_data().expect("a file is synced");
+        let us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        book.head.stall_us = book.head.stall_us.max(us);
         book.save_head();
     }
 }
