@@ -24,7 +24,7 @@ pub(crate) struct Worker<'a> {
     pub(crate) book: Book,
     pub(crate) broken: Broken,
     pub(crate) random: fastrand::Rng,
-    pub(crate) flight: VecDeque<(Instant, Submitted)>,
+    pub(crate) flight: VecDeque<Submitted>,
 }
 
 #[expect(
@@ -97,7 +97,7 @@ impl Worker<'_> {
         let probe = self.probe(&mut batch);
         let started = now();
         if self.lane().depth > 1 {
-            self.flight.push_back((started, batch.submit()));
+            self.flight.push_back(batch.submit());
             if self.flight.len() >= self.lane().depth {
                 self.land();
             }
@@ -187,10 +187,12 @@ impl Worker<'_> {
 
     /// Waits for the oldest of the submitted batches.
     fn land(&mut self) {
-        let Some((started, submitted)) = self.flight.pop_front() else {
+        let Some(submitted) = self.flight.pop_front() else {
             return;
         };
         let number = self.book.head.next;
+        // What the lane did meanwhile is not the commit's time.
+        let started = now();
         let verdicts = must("a submitted commit", submitted.wait());
         self.stalled(started);
         self.acknowledge(number, Some(&verdicts));

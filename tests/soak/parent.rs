@@ -155,8 +155,9 @@ pub(crate) fn run(plan: &Plan) -> Report {
     }
     // Without its pipe the child ends, and looks at everything once more.
     drop(child.stdin.take());
+    let status = child.wait().expect("a child ends");
     if watch.report.found == [0; 4] {
-        watch.ended(child.wait().expect("a child ends"));
+        watch.ended(status);
     }
     watch.report.synced_us = longest(&watch.book, true);
     watch.report.seconds = began.elapsed().as_secs();

@@ -20,6 +20,12 @@ pub(crate) fn settle(open: &Open, seed: u64, number: usize, book: &mut Book) {
     let mut is_ended = false;
     while let Some(slot) = next_sent(book) {
         if !is_there(open, seed, number, &slot) {
+            if slot.state == State::Acknowledged && lane.has_points() {
+                fail(
+                    Kind::Lost,
+                    &format!("{} {slot:?}: acknowledged, but gone", lane.name),
+                );
+            }
             is_ended = true;
             break;
         }
@@ -62,9 +68,11 @@ pub(crate) fn settle(open: &Open, seed: u64, number: usize, book: &mut Book) {
     sample(open, seed, number, book);
 }
 
+/// The batch that the head does not count yet; a kill may have come between its slot's
+/// acknowledgement and the head.
 fn next_sent(book: &Book) -> Option<Slot> {
     let slot = book.slot(book.head.next);
-    (slot.state == State::Sent && slot.batch == book.head.next).then_some(slot)
+    (slot.state != State::Empty && slot.batch == book.head.next).then_some(slot)
 }
 
 /// Buffered batches that were not synced may be gone, the last first.

@@ -46,7 +46,7 @@ fn plan(random: &mut fastrand::Rng) -> Plan {
         level: *random.choice(&LEVELS).unwrap(),
         retention_ms,
         kinds: Kinds::All,
-        on_disk: random.u8(..6) == 0,
+        on_disk: random.u8(..4) == 0,
         phases: random.u32(1..=3),
         segment_ids: *random.choice(&[8, 16, 64]).unwrap(),
     }
