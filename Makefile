@@ -3,12 +3,15 @@
 
 FEATURES := cli,raw,testing,failpoints
 SECS ?= 60
+HOURS ?=
+MINUTES ?=
+export HOURS MINUTES
 ARGS ?=
 
 CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/firstseen/target
 export CARGO_TARGET_DIR
 
-.PHONY: help prepare demo test lint bench compare fuzz
+.PHONY: help prepare demo test lint bench compare fuzz soak
 
 help: ## Show this list.
 	@awk -F ': .*## |: ## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -44,3 +47,7 @@ compare: prepare ## Measure against other engines; ARGS="..." goes to the progra
 
 fuzz: prepare ## Fuzz each target for SECS seconds (60).
 	@scripts/fuzz.sh $(SECS)
+
+# A test binary of its own: with features and profile of the tests, nothing is built twice.
+soak: prepare ## Run everything at once for HOURS or MINUTES; RECORD=1 appends to docs/soak.md.
+	cargo test --release --workspace --features $(FEATURES) --test soak

@@ -12,7 +12,12 @@
 //! - T3: only accepted time is ever persisted, and whatever removes a record compares with the
 //!   *persisted* mark, so neither a crash nor a wrong clock makes us forget early.
 //!
-//! Concurrency: reading takes no lock unless wall time is ahead; the offset only rises.
+//! - T4: wall time is read *before* monotonic time. What passes between the two (the process may
+//!   be stopped there) then counts once; the other way round it would count twice, and ids would
+//!   be forgotten early.
+//!
+//! Concurrency: reading takes no lock unless wall time is ahead; the offset only rises. Threads
+//! come to the lock in another order than they read monotonic time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -49,8 +54,17 @@ pub struct ManualClock {
 #[cfg(any(test, feature = "testing"))]
 #[derive(Debug)]
 struct ManualTime {
-    wall_ms: AtomicU64,
     mono_ms: AtomicU64,
+    /// Wall time minus monotonic time, wrapping: so both move in one step.
+    skew_ms: AtomicU64,
+}
+
+#[cfg(any(test, feature = "testing"))]
+impl ManualTime {
+    fn wall_ms(&self) -> u64 {
+        let skew_ms = self.skew_ms.load(Ordering::SeqCst);
+        self.mono_ms.load(Ordering::SeqCst).wrapping_add(skew_ms)
+    }
 }
 
 #[cfg(any(test, feature = "testing"))]
@@ -66,8 +80,8 @@ impl ManualClock {
     #[must_use]
     pub fn new() -> ManualClock {
         let time = ManualTime {
-            wall_ms: AtomicU64::new(1_767_225_600_000),
             mono_ms: AtomicU64::new(1),
+            skew_ms: AtomicU64::new(1_767_225_600_000 - 1),
         };
         ManualClock {
             time: std::sync::Arc::new(time),
@@ -76,20 +90,20 @@ impl ManualClock {
 
     /// Lets time pass: wall and monotonic time move on together, by whole milliseconds.
     pub fn advance(&self, by: Duration) {
-        let by = millis(by);
-        self.time.wall_ms.fetch_add(by, Ordering::SeqCst);
-        self.time.mono_ms.fetch_add(by, Ordering::SeqCst);
+        self.time.mono_ms.fetch_add(millis(by), Ordering::SeqCst);
     }
 
     /// Sets wall time alone, as an administrator or a broken time server would.
     pub fn step_to(&self, wall: SystemTime) {
-        self.time.wall_ms.store(since_epoch(wall), Ordering::SeqCst);
+        let mono_ms = self.time.mono_ms.load(Ordering::SeqCst);
+        let skew_ms = since_epoch(wall).wrapping_sub(mono_ms);
+        self.time.skew_ms.store(skew_ms, Ordering::SeqCst);
     }
 
     /// The wall time it shows.
     #[must_use]
     pub fn now(&self) -> SystemTime {
-        UNIX_EPOCH + Duration::from_millis(self.time.wall_ms.load(Ordering::SeqCst))
+        UNIX_EPOCH + Duration::from_millis(self.time.wall_ms())
     }
 }
 
@@ -102,7 +116,7 @@ impl Clock {
         match self {
             Clock::System => since_epoch(SystemTime::now()),
             #[cfg(any(test, feature = "testing"))]
-            Clock::Manual(m) => m.time.wall_ms.load(Ordering::SeqCst),
+            Clock::Manual(m) => m.time.wall_ms(),
         }
     }
 
@@ -242,9 +256,9 @@ impl Timekeeper {
 
     /// Effective time in milliseconds since 1970.
     pub(crate) fn now_ms(&self) -> u64 {
+        let wall = self.clock.wall_ms();
         let mono = self.clock.mono_ms();
         let now = mono + self.offset_ms.load(Ordering::Acquire);
-        let wall = self.clock.wall_ms();
         if wall <= now {
             return now;
         }
@@ -262,7 +276,7 @@ impl Timekeeper {
         let mut frozen = self.frozen.lock();
         match &*frozen {
             Some(f) if f.ahead_ms.abs_diff(ahead_ms) > DRIFT_MS => *frozen = None,
-            Some(f) if mono - f.since_mono_ms >= AGREEMENT_MS => {
+            Some(f) if mono.saturating_sub(f.since_mono_ms) >= AGREEMENT_MS => {
                 self.offset_ms.fetch_max(wall - mono, Ordering::AcqRel);
                 *frozen = None;
                 return wall;
@@ -354,6 +368,38 @@ mod tests {
         clock.advance(Duration::from_millis(HOUR / 2));
         assert_eq!(time.now_ms(), start + HOUR + 10 * 365 * 24 * HOUR);
         assert_eq!(time.state(), ClockState::Following);
+    }
+
+    #[test]
+    fn what_passes_between_two_readings_counts_once() {
+        let clock = ManualClock::new();
+        let time = keeper(&clock, 0);
+        std::thread::scope(|s| {
+            let readers = [0; 2].map(|_| {
+                s.spawn(|| {
+                    let first = time.now_ms();
+                    while time.now_ms() < first + 100_000 {
+                        let now = time.now_ms();
+                        assert!(now <= since_epoch(clock.now()));
+                    }
+                })
+            });
+            while readers.iter().any(|r| !r.is_finished()) {
+                clock.advance(Duration::from_millis(7));
+            }
+        });
+        assert_eq!(time.now_ms(), since_epoch(clock.now()));
+    }
+
+    #[test]
+    fn a_thread_that_read_before_the_freeze_does_not_end_it() {
+        let clock = ManualClock::new();
+        let time = keeper(&clock, 0);
+        let now = time.now_ms();
+        let wall = now + 48 * HOUR;
+        assert_eq!(time.ahead(wall, 101, now), now);
+        assert_eq!(time.ahead(wall, 100, now), now);
+        assert_eq!(time.now_ms(), now);
     }
 
     #[test]

@@ -2,6 +2,8 @@
 //!
 //! After a failed write or sync nobody knows what the disk holds. The store then answers
 //! `Degraded` to everything that writes; closing and reopening it finds out.
+//!
+//! Whoever sets it, those who wait are told: what they wait for may be held by nobody who runs.
 
 use std::sync::OnceLock;
 
@@ -9,21 +11,32 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Set once, for as long as the store is open.
 #[derive(Default)]
-pub(crate) struct Poison(OnceLock<String>);
+pub(crate) struct Poison {
+    why: OnceLock<String>,
+    tell: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
 
 impl Poison {
     /// Records the first reason.
     pub(crate) fn set(&self, why: String) {
         log::error!("the store stops writing: {why}");
-        let _ = self.0.set(why);
+        let _ = self.why.set(why);
+        if let Some(tell) = self.tell.get() {
+            tell();
+        }
+    }
+
+    /// What tells those who wait; given once, before anything can fail.
+    pub(crate) fn on_set(&self, tell: impl Fn() + Send + Sync + 'static) {
+        let _ = self.tell.set(Box::new(tell));
     }
 
     pub(crate) fn why(&self) -> Option<&str> {
-        self.0.get().map(String::as_str)
+        self.why.get().map(String::as_str)
     }
 
     pub(crate) fn is_set(&self) -> bool {
-        self.0.get().is_some()
+        self.why.get().is_some()
     }
 
     /// # Errors

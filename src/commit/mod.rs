@@ -64,8 +64,8 @@ pub(crate) struct Committer {
     pub(crate) counters: Counters,
     pub(crate) wait_max: Duration,
     pub(crate) closures_twice: bool,
-    ids: Holds,
-    rows: Holds,
+    ids: Arc<Holds>,
+    rows: Arc<Holds>,
     queue: Queue,
     buffer: Buffer,
     audits: AtomicU64,
@@ -81,14 +81,20 @@ impl Committer {
         closures_twice: bool,
     ) -> Committer {
         let written = index.written();
+        let (ids, rows) = (Arc::new(Holds::new()), Arc::new(Holds::new()));
+        let tables = [Arc::clone(&ids), Arc::clone(&rows)];
+        // Whoever waits for an id must not wait for ever (H5).
+        index
+            .poison
+            .on_set(move || tables.iter().for_each(|held| held.poison()));
         Committer {
             index,
             catalog,
             counters: Counters::default(),
             wait_max,
             closures_twice,
-            ids: Holds::new(),
-            rows: Holds::new(),
+            ids,
+            rows,
             queue: Queue::default(),
             buffer: Buffer::default(),
             // Each audit row comes with a commit, so no later open starts at a number used.
@@ -234,13 +240,7 @@ impl Committer {
         if level != Durability::Synced {
             self.index.allow_unsynced()?;
         }
-        let appended = self.queue.commit(&self.index, log, rows);
-        if self.index.poison.is_set() {
-            // Whoever waits for an id must not wait for ever.
-            self.ids.poison();
-            self.rows.poison();
-        }
-        appended
+        self.queue.commit(&self.index, log, rows)
     }
 
     /// Step 13, then 14: returns once everything in the mark is durable.
@@ -248,8 +248,6 @@ impl Committer {
         match self.index.wait_durable(mark.n) {
             Ok(()) => Ok(()),
             Err(error) => {
-                self.ids.poison();
-                self.rows.poison();
                 mark.held.into_iter().for_each(Held::keep);
                 Err(error)
             }

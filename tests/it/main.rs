@@ -10,6 +10,10 @@ mod concurrency;
 #[cfg(feature = "testing")]
 mod format;
 #[cfg(feature = "testing")]
+mod histories;
+#[cfg(feature = "testing")]
+mod history;
+#[cfg(feature = "testing")]
 mod kit;
 #[cfg(feature = "testing")]
 mod model;

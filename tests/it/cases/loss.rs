@@ -98,6 +98,42 @@ fn a_failed_write_of_buffered_commits_surfaces_at_sync_and_later() {
     assert!(week(&store).insert("a").unwrap().is_first());
 }
 
+/// What a failed write of buffered commits held is nobody's to release: who came for it just
+/// then is told, and does not wait for its deadline.
+#[test]
+#[cfg(feature = "failpoints")]
+fn who_waits_for_a_buffered_id_whose_write_fails_is_told() {
+    if !super::alone(
+        module_path!(),
+        "who_waits_for_a_buffered_id_whose_write_fails_is_told",
+    ) {
+        return;
+    }
+    let options = super::quiet().wait_max(super::secs(60));
+    let store = firstseen::Store::in_memory(options).unwrap();
+    let ids = week(&store);
+    fail::cfg("commit::before_write", "pause").unwrap();
+    store.fail_next_commit(NextCommit::UnknownLost).unwrap();
+    let mut batch = store.batch();
+    batch.once(&ids, "a");
+    batch.durability(Durability::Buffered);
+    assert!(batch.commit().unwrap()[0].is_first());
+    let began = super::now();
+    std::thread::scope(|s| {
+        let sync = s.spawn(|| store.sync());
+        super::nap(super::ms(100));
+        let waits = s.spawn(|| ids.insert("a"));
+        super::nap(super::ms(200));
+        assert!(!sync.is_finished() && !waits.is_finished());
+        fail::remove("commit::before_write");
+        let error = sync.join().unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Degraded, "{error}");
+        let error = waits.join().unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Degraded, "{error}");
+    });
+    assert!(began.elapsed() < super::secs(30), "it waited");
+}
+
 /// L5: an empty outcome kept the id, and the real message was skipped later.
 #[test]
 fn what_finishes_without_an_outcome_can_decline_and_leave_no_id() {
