@@ -14,10 +14,10 @@
 //!
 //! Concurrency: reading takes no lock unless wall time is ahead; the offset only rises.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// Where a store's time comes from.
 #[derive(Clone, Debug, Default)]
@@ -77,8 +77,9 @@ impl ManualClock {
     /// Lets time pass: wall and monotonic time move on together, by whole milliseconds.
     pub fn advance(&self, by: Duration) {
         let by = millis(by);
-        self.time.wall_ms.fetch_add(by, Ordering::SeqCst);
+        // In this order: who looks in between must not see wall time alone go on.
         self.time.mono_ms.fetch_add(by, Ordering::SeqCst);
+        self.time.wall_ms.fetch_add(by, Ordering::SeqCst);
     }
 
     /// Sets wall time alone, as an administrator or a broken time server would.
@@ -242,9 +243,12 @@ impl Timekeeper {
 
     /// Effective time in milliseconds since 1970.
     pub(crate) fn now_ms(&self) -> u64 {
+        // In this order: a thread that stands still in between takes the wall clock for slower
+        // than it is, and the next look makes up for that. The other way round the offset would
+        // take up the pause, and ids expire that much too early from then on.
+        let wall = self.clock.wall_ms();
         let mono = self.clock.mono_ms();
         let now = mono + self.offset_ms.load(Ordering::Acquire);
-        let wall = self.clock.wall_ms();
         if wall <= now {
             return now;
         }

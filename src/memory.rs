@@ -12,7 +12,8 @@
 //! slower.
 
 use std::ops::{Deref, DerefMut, Range};
-use std::sync::atomic::AtomicU64;
+
+use crate::sync::atomic::AtomicU64;
 
 /// A type for which all zero bits are a value.
 ///
@@ -146,7 +147,7 @@ mod tests {
             assert!(
                 memory
                     .iter()
-                    .all(|w| w.load(std::sync::atomic::Ordering::Relaxed) == 0)
+                    .all(|w| w.load(crate::sync::atomic::Ordering::Relaxed) == 0)
             );
         }
     }
