@@ -22,6 +22,16 @@ impl Pool {
         self.0.lock().expect("nothing here panics").push(store);
     }
 
+    /// Does what is due now, as the ticker and a worker would.
+    pub(crate) fn serve(&self) {
+        let all = self.0.lock().expect("nothing here panics").clone();
+        for store in all.iter().filter_map(Weak::upgrade) {
+            if store.tick() {
+                store.work();
+            }
+        }
+    }
+
     pub(crate) fn quicken(&self, _: Duration) {}
 
     pub(crate) fn stores(&self) -> usize {

@@ -145,7 +145,8 @@ pub fn power_failure(rule: Rule) {
                 .durability(level)
                 .once(&world.ids, id)
                 .put(&rows, id, "row");
-            batch.commit().expect("nothing fails");
+            let verdicts = batch.commit().expect("nothing fails");
+            assert!(verdicts[0].is_first(), "nobody else inserts it");
             if level == Durability::Synced {
                 told.add(id);
             }
@@ -194,7 +195,8 @@ pub fn room(rule: Rule) {
             let core = world.store.shared.core().expect("the store is open");
             // Enough for all: a round seals two segments and makes two.
             while world.history().len() < 6 {
-                core.committer.index.maintain().expect("sealing");
+                core.resources.shared().pool.serve();
+                assert_eq!(core.committer.index.stopped(), None, "sealing failed");
                 shuttle::thread::yield_now();
             }
         })

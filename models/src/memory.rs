@@ -27,6 +27,4 @@ pub(crate) fn zeroed<T: Zeroable>(count: usize) -> Table<T> {
     std::iter::repeat_with(T::zero).take(count).collect()
 }
 
-pub(crate) fn prefetch<T>(_: &T) {}
-
 pub(crate) fn prefetch_at<T>(_: &[T], _: usize) {}

@@ -43,7 +43,7 @@ pub fn counters(rule: Rule) {
     for key in ["x", "y"] {
         filled.put(&rows, key, 2_i64.to_le_bytes());
     }
-    full.commit().expect("nothing fails");
+    assert!(full.commit().expect("nothing fails").is_empty());
     let mut threads = Threads::of(&world);
     for (id, keys) in [("a", ["x", "y"]), ("b", ["y", "x"]), ("c", ["x", "y"])] {
         let rows = rows.clone();
@@ -53,7 +53,7 @@ pub fn counters(rule: Rule) {
             for key in keys {
                 writes.add(&rows, key, -1, 0..);
             }
-            batch.commit().expect("nothing fails");
+            assert_eq!(batch.commit().expect("nothing fails").len(), 1);
         });
     }
     threads.end();

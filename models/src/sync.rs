@@ -52,14 +52,6 @@ impl<T> Mutex<T> {
         }
     }
 
-    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        let guard = self.0.try_lock().ok();
-        guard.map(|guard| MutexGuard {
-            mutex: self,
-            guard: Some(guard),
-        })
-    }
-
     fn lock_inner(&self) -> shuttle::sync::MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -34,7 +34,6 @@ pub type Rule = Option<&'static str>;
 /// A record of the history.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
-    pub(crate) n: u64,
     pub(crate) id: Vec<u8>,
     expiry_ms: u64,
     is_forgotten: bool,
@@ -114,7 +113,6 @@ impl World {
             for section in Sections::new(&value) {
                 let section = section.expect("a record reads back");
                 history.extend(section.ids().map(|(id, _)| Seen {
-                    n,
                     id: id.to_vec(),
                     expiry_ms: section.meta.expiry_ms,
                     is_forgotten: section.meta.state == State::Forgotten,

@@ -44,10 +44,11 @@ impl Caches {
 
 /// Nothing to tune.
 #[derive(Clone, Default)]
-pub(crate) struct FamilyTuning;
+pub(crate) struct FamilyTuning(());
 
 /// What an open is told.
 #[derive(Clone)]
+#[expect(dead_code, reason = "only the home matters here")]
 pub(crate) struct Settings {
     pub(crate) home: Home,
     pub(crate) caches: Caches,
@@ -112,10 +113,6 @@ impl Family {
     }
 
     pub(crate) fn disk_bytes(&self) -> Result<u64> {
-        Ok(0)
-    }
-
-    pub(crate) fn integer(&self, _: &str) -> Result<u64> {
         Ok(0)
     }
 }
