@@ -11,7 +11,7 @@ ARGS ?=
 CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/firstseen/target
 export CARGO_TARGET_DIR
 
-.PHONY: help prepare demo test lint bench compare fuzz soak
+.PHONY: help prepare demo test lint bench compare fuzz soak asan
 
 help: ## Show this list.
 	@awk -F ': .*## |: ## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -44,6 +44,9 @@ bench: prepare ## Run the benchmarks; ARGS="..." goes to criterion.
 # By manifest, as another package named compare is among the dependencies.
 compare: prepare ## Measure against other engines; ARGS="..." goes to the program.
 	cargo run --release --manifest-path compare/Cargo.toml -- $(ARGS)
+
+asan: prepare ## Run the tests under AddressSanitizer; ARGS="..." filters them.
+	@scripts/asan.sh $(ARGS)
 
 fuzz: prepare ## Fuzz each target for SECS seconds (60).
 	@scripts/fuzz.sh $(SECS)

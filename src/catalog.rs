@@ -7,15 +7,14 @@
 
 mod rows;
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
-
-use parking_lot::{Mutex, RwLock};
 
 use crate::engine::{Family, Kind, Rep};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{self, Class, FOR_EVER_CLASS, Index};
 use crate::policy::{Policy, Retention};
+use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::sync::{Mutex, RwLock};
 
 use rows::{read_scopes, read_tables, table_row};
 

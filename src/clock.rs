@@ -19,10 +19,10 @@
 //! Concurrency: reading takes no lock unless wall time is ahead; the offset only rises. Threads
 //! come to the lock in another order than they read monotonic time.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// Where a store's time comes from.
 #[derive(Clone, Debug, Default)]

@@ -5,8 +5,6 @@ use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use parking_lot::Mutex;
-
 use crate::background::Background;
 use crate::catalog::{Caps, Catalog};
 use crate::clock::{self, ClockState, Stopwatch, millis};
@@ -17,6 +15,7 @@ use crate::index::{self, Index, Limits, Opening};
 use crate::options::{Durability, Options};
 use crate::resources::Resources;
 use crate::stats::{Health, Stats};
+use crate::sync::Mutex;
 
 /// An open store without its handles.
 pub(crate) struct Core {

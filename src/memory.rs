@@ -20,7 +20,8 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::slice;
-use std::sync::atomic::AtomicU64;
+
+use crate::sync::atomic::AtomicU64;
 
 /// A type for which all zero bits are a value.
 ///
@@ -212,7 +213,7 @@ mod tests {
             assert!(
                 memory
                     .iter()
-                    .all(|w| w.load(std::sync::atomic::Ordering::Relaxed) == 0)
+                    .all(|w| w.load(crate::sync::atomic::Ordering::Relaxed) == 0)
             );
         }
     }

@@ -1,11 +1,11 @@
 //! What the stores of one process share: block cache, memtable bound, filter and segment
 //! memory, threads.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::background::Pool;
 use crate::engine::Caches;
+use crate::sync::atomic::{AtomicUsize, Ordering};
 
 /// Memory and threads that several stores share. Clones share; setters make a new one.
 ///

@@ -14,6 +14,7 @@ use crate::id::Id;
 use crate::index::{Hit, IdScan, Slice};
 use crate::policy::Retention;
 use crate::store::Shared;
+use crate::sync::thread_local;
 use crate::tx::Tx;
 use crate::verdict::{Sighting, Verdict, Verdicts};
 

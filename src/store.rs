@@ -4,8 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
-
 use crate::audit::AuditScan;
 use crate::background::Background;
 use crate::batch::Batch;
@@ -17,6 +15,7 @@ use crate::policy::Policy;
 use crate::position::Position;
 use crate::scope::Scope;
 use crate::stats::{Health, Stats};
+use crate::sync::ArcSwapOption;
 use crate::table::Table;
 
 pub(crate) use crate::core::Core;

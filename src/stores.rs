@@ -5,12 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::resources::Resources;
 use crate::store::Store;
+use crate::sync::Mutex;
 
 /// The stores of a consumer's partitions, under one directory, on shared resources.
 ///

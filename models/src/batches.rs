@@ -8,7 +8,7 @@ use std::time::Instant;
 use shuttle::rand::Rng;
 use shuttle::thread;
 
-use crate::holds::{HoldError, Holds, Owner};
+use crate::commit::holds::{HoldError, Holds, Owner};
 use crate::sync::{far, near};
 
 /// Overlapping batches, with repeats; some hashes share a shard, some don't.

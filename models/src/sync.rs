@@ -12,6 +12,9 @@ pub(crate) use crossbeam::utils::CachePadded;
 use shuttle::rand::Rng;
 pub(crate) use shuttle::sync::atomic;
 
+pub(crate) use crate::local::{LocalKey, local_keys as thread_local};
+pub(crate) use crate::swap::{ArcSwap, ArcSwapOption, Guard};
+
 const A_DAY: Duration = Duration::from_secs(86_400);
 
 /// A deadline that never passes.
@@ -28,7 +31,13 @@ pub(crate) fn near() -> Instant {
     Instant::now()
 }
 
+/// Another thread may go on here.
+pub(crate) fn point() {
+    atomic::AtomicBool::new(false).load(atomic::Ordering::SeqCst);
+}
+
 /// A mutex whose `lock` gives the guard.
+#[derive(Default)]
 pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
 
 impl<T> Mutex<T> {
@@ -72,6 +81,29 @@ impl<T> DerefMut for MutexGuard<'_, T> {
     }
 }
 
+/// A lock for many readers or one writer.
+#[derive(Default)]
+pub(crate) struct RwLock<T>(shuttle::sync::RwLock<T>);
+
+impl<T> RwLock<T> {
+    pub(crate) fn new(value: T) -> RwLock<T> {
+        RwLock(shuttle::sync::RwLock::new(value))
+    }
+
+    pub(crate) fn read(&self) -> shuttle::sync::RwLockReadGuard<'_, T> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As `read`: shuttle prefers no waiting writer.
+    pub(crate) fn read_recursive(&self) -> shuttle::sync::RwLockReadGuard<'_, T> {
+        self.read()
+    }
+
+    pub(crate) fn write(&self) -> shuttle::sync::RwLockWriteGuard<'_, T> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// How a timed wait ended.
 pub(crate) struct WaitTimeoutResult(bool);
 
@@ -82,6 +114,7 @@ impl WaitTimeoutResult {
 }
 
 /// A condition variable that takes `&mut guard`.
+#[derive(Default)]
 pub(crate) struct Condvar(shuttle::sync::Condvar);
 
 impl Condvar {
@@ -115,5 +148,9 @@ impl Condvar {
 
     pub(crate) fn notify_one(&self) {
         self.0.notify_one();
+    }
+
+    pub(crate) fn notify_all(&self) {
+        self.0.notify_all();
     }
 }

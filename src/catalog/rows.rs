@@ -8,13 +8,12 @@
 //! ```
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32};
-
-use parking_lot::RwLock;
 
 use crate::engine::Family;
 use crate::error::{Error, Result};
 use crate::policy::Retention;
+use crate::sync::RwLock;
+use crate::sync::atomic::{AtomicBool, AtomicU32};
 
 use super::ScopeState;
 

@@ -2,13 +2,13 @@
 //! id is forgotten, a resume point is moved back. The row is in the same atomic write.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::engine::Rep;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{LogBuilder, Meta, State};
 use crate::options::Durability;
 use crate::position::Position;
+use crate::sync::atomic::Ordering;
 
 use super::decide::Held;
 use super::draft::Draft;

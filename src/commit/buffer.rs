@@ -7,13 +7,11 @@
 //! Failure: these commits were acknowledged already, so a failed write poisons the store; every
 //! later call learns of it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use parking_lot::Mutex;
-
 use crate::engine::Rep;
 use crate::error::Result;
 use crate::index::{Index, LogBuilder, Room};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, Ordering};
 
 use super::decide::Held;
 use super::queue::Queue;

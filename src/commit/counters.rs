@@ -1,8 +1,7 @@
 //! Counters of verdicts and of the tiers that gave them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use crate::index::Tiers;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::verdict::Verdict;
 
 /// A table of counters and their snapshot, so that no name is written twice.

@@ -16,6 +16,7 @@ use crate::index::{
     Class, Extras, Hit, Probe, Room, SOURCE_BYTES_MAX, Scratch, Tiers, words_for_item,
 };
 use crate::policy::Retention;
+use crate::sync::thread_local;
 
 use super::Committer;
 use super::draft::{Draft, Item};

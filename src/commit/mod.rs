@@ -27,10 +27,7 @@ mod tx;
 mod write;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-
-use parking_lot::RwLock;
 
 use crate::catalog::{Catalog, ScopeState, TableState};
 use crate::clock;
@@ -39,6 +36,8 @@ use crate::error::{Error, ErrorKind, Recorded, Result};
 use crate::index::{Index, LogBuilder, Probe, Scratch, Tiers};
 use crate::options::Durability;
 use crate::position::Position;
+use crate::sync::RwLock;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::verdict::{Sighting, Verdicts};
 
 pub(crate) use audit::AuditRow;

@@ -1,12 +1,12 @@
 //! A store's counters and sizes as one picture.
 
-use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::clock::ClockState;
 use crate::error::Result;
 use crate::index::FOR_EVER_MS;
 use crate::stats::{BackgroundStats, FilterStats, GenerationStats, Stats, TierStats, VerdictStats};
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 use super::Committer;
 
@@ -14,7 +14,7 @@ impl Committer {
     /// What this store alone knows; the caller adds what stores share.
     pub(crate) fn stats(&self, effective_time: SystemTime, clock: ClockState) -> Result<Stats> {
         let c = &self.counters;
-        let n = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        let n = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let index = &self.index;
         let view = index.view();
         let generations = self.generations()?;
@@ -88,7 +88,7 @@ impl Committer {
     }
 
     fn filter_stats(&self) -> FilterStats {
-        let n = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        let n = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let c = &self.counters;
         let mut stats = FilterStats {
             probes: n(&c.filter_probes),

@@ -7,11 +7,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use parking_lot::{Condvar, Mutex};
-
 use crate::engine::Rep;
 use crate::error::{Error, Result};
 use crate::index::{Index, LogBuilder, Member};
+use crate::sync::{Condvar, Mutex};
 
 /// The queue.
 #[derive(Default)]

@@ -16,10 +16,10 @@ use std::task::{Context, Poll, Waker};
 use std::thread::JoinHandle;
 
 use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
-use parking_lot::{Condvar, Mutex};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Durability;
+use crate::sync::{Condvar, Mutex};
 use crate::verdict::Verdicts;
 
 use super::decide::Decision;

@@ -25,9 +25,9 @@
 use super::hash::IdHash;
 use super::record::{Hit, Meta, Slice};
 use crate::memory;
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use arena::Arena;
 use sort::sort_by_hash;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 mod arena;
 mod sort;

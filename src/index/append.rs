@@ -9,11 +9,10 @@
 //! Failure: a refusal before the write leaves nothing behind. A failed write poisons the store:
 //! its outcome is unknown until the store is reopened. A panic in here poisons it too.
 
-use std::sync::atomic::Ordering;
-
 use crate::engine::{Rep, failpoint};
 use crate::error::{Error, ErrorKind, Result};
 use crate::poison::Poison;
+use crate::sync::atomic::Ordering;
 
 use super::Index;
 use super::log::{LogBuilder, log_key};

@@ -11,11 +11,9 @@
 //! - C2: all classes together need at most `generations_max` families; a retention that would
 //!   need more is cut coarser, then shares a longer class, then is refused.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use parking_lot::RwLock;
-
 use crate::error::{Error, Result};
+use crate::sync::RwLock;
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 use super::record::{FOR_EVER_MS, Slice};
 

@@ -8,13 +8,11 @@
 //! Failure: a failed sync is never retried. It poisons the store; every waiter learns that its
 //! commit's fate is unknown.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use parking_lot::{Condvar, Mutex};
-
 use crate::engine::{Engine, failpoint};
 use crate::error::{Error, Result};
 use crate::poison::Poison;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Condvar, Mutex};
 
 /// The two marks, in commit numbers.
 pub(crate) struct Durable {

@@ -16,11 +16,11 @@
 //!   RocksDB recovers.
 //! - F3: a torn slot leaves the other one valid.
 
-use parking_lot::Mutex;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::engine::{Home, failpoint};
 use crate::error::{Error, Result};
+use crate::sync::Mutex;
 
 use super::random;
 

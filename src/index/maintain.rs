@@ -6,12 +6,12 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::clock::Stopwatch;
 use crate::engine::{Family, Home, Kind, Rep, failpoint};
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 use super::active::EntryAt;
 use super::floor::Floor;

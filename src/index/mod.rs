@@ -41,17 +41,15 @@ mod view;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-
-use arc_swap::ArcSwap;
-use parking_lot::{Condvar, Mutex};
 
 use crate::clock::{Stopwatch, Timekeeper};
 use crate::engine::{Engine, Family, Rep};
 use crate::error::{Error, ErrorKind, Result};
 use crate::poison::Poison;
 use crate::resources::Resources;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{ArcSwap, Condvar, Guard, Mutex};
 
 pub(crate) use append::Member;
 #[cfg(feature = "testing")]
@@ -150,7 +148,7 @@ pub(crate) struct Index {
 
 impl Index {
     /// The picture as it is now (V1: load it once, after the hold).
-    pub(crate) fn view(&self) -> arc_swap::Guard<Arc<View>> {
+    pub(crate) fn view(&self) -> Guard<Arc<View>> {
         self.view.load()
     }
 

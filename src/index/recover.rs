@@ -13,16 +13,14 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use arc_swap::ArcSwap;
-use parking_lot::{Condvar, Mutex};
 
 use crate::clock::{Clock, Timekeeper};
 use crate::engine::{Engine, Family, Kind, Recovery, Rep, Settings};
 use crate::error::{Error, ErrorKind, Result};
 use crate::poison::Poison;
 use crate::resources::Resources;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{ArcSwap, Condvar, Mutex};
 
 use super::append::Gate;
 use super::durable::Durable;

@@ -6,11 +6,11 @@
 //! waits up to its deadline and gets `Busy`.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use crate::clock::{Stopwatch, left};
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::atomic::Ordering;
 
 use super::Index;
 use super::segment::SetSize;

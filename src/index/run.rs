@@ -17,14 +17,13 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use arc_swap::ArcSwapOption;
 
 use crate::engine::{Engine, RunFile};
 use crate::error::{Error, Result};
 use crate::front::Filter;
 use crate::resources::Resources;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{ArcSwapOption, Guard};
 
 use super::page::{PageBuilder, page_of, pages_for};
 use super::random;
@@ -142,7 +141,7 @@ impl Run {
         })
     }
 
-    pub(crate) fn filter(&self) -> arc_swap::Guard<Option<Arc<Filter>>> {
+    pub(crate) fn filter(&self) -> Guard<Option<Arc<Filter>>> {
         self.filter.load()
     }
 

@@ -9,15 +9,14 @@
 //! takes it, cleaned off the write path.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-
-use parking_lot::Mutex;
 
 use crate::clock::Stopwatch;
 use crate::engine::Family;
 use crate::error::Result;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 use super::active::ActiveSet;
 use super::log::Sections;

@@ -10,13 +10,13 @@
 //! ```
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::engine::failpoint;
 use crate::error::Result;
 use crate::front::Filter;
+use crate::sync::atomic::Ordering;
 
 use super::record::Slice;
 use super::run::{Run, RunInfo, RunKey};

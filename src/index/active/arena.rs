@@ -20,7 +20,7 @@ use super::{EntryAt, SectionAt};
 use crate::index::hash::IdHash;
 use crate::index::record::{Meta, Slice, Stamp, State};
 use crate::memory;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 pub(super) const SECTION_WORDS: usize = 3;
 const SECTION: u64 = 1 << 63;

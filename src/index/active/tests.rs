@@ -3,8 +3,8 @@
 use super::*;
 use crate::index::hash::colliding_ids;
 use crate::index::record::{Stamp, State};
+use crate::sync::atomic::AtomicBool;
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::AtomicBool;
 
 const SLICE: Slice = Slice {
     end_ms: 5000,

@@ -1,0 +1,307 @@
+//! The operations of the library's engine over [`Disk`], under the same names.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+
+use super::disk::{Record, Shared, with_content};
+use super::{Disk, Home, RunFile};
+use crate::error::{Error, Result};
+use crate::sync::point;
+
+/// What a family holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Rows,
+    Table,
+    Log,
+    Generation,
+}
+
+/// How much of a damaged log is acceptable; nothing is damaged here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recovery {
+    Synced,
+    Unsynced,
+}
+
+/// Caches that hold nothing.
+#[derive(Clone)]
+pub(crate) struct Caches;
+
+impl Caches {
+    pub(crate) fn new(_: usize, _: usize) -> Caches {
+        Caches
+    }
+
+    pub(crate) fn cache_used_bytes(&self) -> usize {
+        0
+    }
+
+    pub(crate) fn memtable_used_bytes(&self) -> usize {
+        0
+    }
+}
+
+/// Nothing to tune.
+#[derive(Clone, Default)]
+pub(crate) struct FamilyTuning(());
+
+/// What an open is told.
+#[derive(Clone)]
+#[expect(dead_code, reason = "only the home matters here")]
+pub(crate) struct Settings {
+    pub(crate) home: Home,
+    pub(crate) caches: Caches,
+    pub(crate) tuning: FamilyTuning,
+    pub(crate) log_buffer_bytes: usize,
+    pub(crate) wal_bytes_max: u64,
+    pub(crate) open_files_max: i32,
+}
+
+/// A value that was read.
+pub(crate) struct Found(Vec<u8>);
+
+impl std::ops::Deref for Found {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl AsRef<[u8]> for Found {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+/// One family.
+pub(crate) struct Family {
+    content: Shared,
+    name: String,
+    number: u32,
+    _open: Arc<()>,
+}
+
+impl Family {
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Found>> {
+        point();
+        Ok(with_content(&self.content, |c| c.get(key)).map(Found))
+    }
+
+    pub(crate) fn get_sorted<'a, K: AsRef<[u8]> + 'a + ?Sized>(
+        &self,
+        keys: impl IntoIterator<Item = &'a K>,
+    ) -> Result<Vec<Option<Found>>> {
+        keys.into_iter().map(|key| self.get(key.as_ref())).collect()
+    }
+
+    pub(crate) fn rows(self: &Arc<Self>, from: &[u8]) -> Rows {
+        point();
+        let all = with_content(&self.content, |c| c.all().into_iter().collect());
+        let mut rows = Rows { all, at: 0 };
+        rows.seek(from);
+        rows
+    }
+
+    pub(crate) fn disk_bytes(&self) -> Result<u64> {
+        Ok(0)
+    }
+}
+
+type Row = (Box<[u8]>, Box<[u8]>);
+
+/// Rows of a family, ascending, as they were when the iteration began.
+pub(crate) struct Rows {
+    all: Vec<(Vec<u8>, Vec<u8>)>,
+    at: usize,
+}
+
+impl Rows {
+    pub(crate) fn here(&self) -> Option<(&[u8], &[u8])> {
+        self.all
+            .get(self.at)
+            .map(|(key, value)| (&key[..], &value[..]))
+    }
+
+    pub(crate) fn seek(&mut self, key: &[u8]) {
+        self.at = self.all.partition_point(|(k, _)| &k[..] < key);
+    }
+
+    pub(crate) fn step(&mut self) {
+        self.at += 1;
+    }
+
+    pub(crate) fn status(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Iterator for Rows {
+    type Item = Result<Row>;
+
+    fn next(&mut self) -> Option<Result<Row>> {
+        let row = self.here().map(|(key, value)| (key.into(), value.into()))?;
+        self.step();
+        Some(Ok(row))
+    }
+}
+
+/// Whether the database is still open.
+pub(crate) struct Presence(Weak<()>);
+
+impl Presence {
+    pub(crate) fn is_open(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+}
+
+/// The open database.
+pub(crate) struct Engine {
+    disk: Arc<Disk>,
+    home: Home,
+    open: Arc<()>,
+}
+
+impl Engine {
+    pub(crate) fn open(
+        settings: Settings,
+        _: Recovery,
+        kind: impl Fn(&str) -> Option<Kind>,
+        _: impl Fn(&str) -> Option<String>,
+    ) -> Result<(Engine, Vec<Arc<Family>>)> {
+        let home = settings.home;
+        home.set_has_data();
+        let memory = home.memory.as_ref();
+        let disk = memory.map(|memory| Arc::clone(&memory.disk));
+        let disk = disk.ok_or_else(|| Error::invalid("models run in memory"))?;
+        let open = Arc::new(());
+        let engine = Engine { disk, home, open };
+        let mut families = Vec::new();
+        for name in engine.disk.names() {
+            let found = engine.disk.family(&name).filter(|_| kind(&name).is_some());
+            let found = found.ok_or_else(|| Error::damaged(format!("unknown family {name}")))?;
+            families.push(engine.handle(&name, found));
+        }
+        Ok((engine, families))
+    }
+
+    fn handle(&self, name: &str, (number, content): (u32, Shared)) -> Arc<Family> {
+        Arc::new(Family {
+            content,
+            name: name.to_string(),
+            number,
+            _open: Arc::clone(&self.open),
+        })
+    }
+
+    pub(crate) fn home(&self) -> &Home {
+        &self.home
+    }
+
+    pub(crate) fn create(&self, name: &str, kind: Kind, _: &str) -> Result<Arc<Family>> {
+        let made = self.disk.create(name, kind)?;
+        Ok(self.handle(name, made))
+    }
+
+    pub(crate) fn drop_family(&self, family: &Family) -> Result<()> {
+        self.disk.drop_family(&family.name)
+    }
+
+    pub(crate) fn write(&self, batch: &[u8]) -> Result<()> {
+        let records = records(batch).ok_or_else(|| Error::damaged("not a batch"))?;
+        self.disk.write(records)
+    }
+
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.disk.sync();
+        Ok(())
+    }
+
+    pub(crate) fn flush_rows_and_tables(&self) -> Result<()> {
+        self.sync()
+    }
+
+    pub(crate) fn run_file(&self, name: &str) -> Result<RunFile<'_>> {
+        Ok(RunFile::create(&self.disk, self.home.run_path(name)))
+    }
+
+    pub(crate) fn ingest(&self, family: &Family, file: PathBuf) -> Result<()> {
+        self.disk.ingest(&family.content, &file)
+    }
+
+    pub(crate) fn remove_files(&self, family: &Family, from: &[u8], to: &[u8]) -> Result<()> {
+        point();
+        with_content(&family.content, |c| c.remove_runs(from, to));
+        Ok(())
+    }
+
+    pub(crate) fn presence(&self) -> Presence {
+        Presence(Arc::downgrade(&self.open))
+    }
+
+    pub(crate) fn checkpoint(&self, _: &std::path::Path) -> Result<()> {
+        Err(Error::invalid("a store in memory has no checkpoints"))
+    }
+
+    pub(crate) fn background_errors(&self) -> u64 {
+        0
+    }
+
+    pub(crate) fn write_rate_limit(&self) -> u64 {
+        0
+    }
+
+    pub(crate) fn writes_stopped(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn disk_bytes(&self) -> Result<u64> {
+        Ok(0)
+    }
+}
+
+/// The records of a batch in RocksDB's representation, as the library builds it.
+fn records(batch: &[u8]) -> Option<Vec<Record>> {
+    const PUT: u8 = 0x05;
+    let mut rest = batch.get(12..)?;
+    let mut records = Vec::new();
+    while let Some((&kind, after)) = rest.split_first() {
+        let (family, after) = varint(after)?;
+        let (key, after) = sized(after)?;
+        let (value, after) = if kind == PUT {
+            let (value, after) = sized(after)?;
+            (Some(value), after)
+        } else {
+            (None, after)
+        };
+        records.push(Record { family, key, value });
+        rest = after;
+    }
+    Some(records)
+}
+
+fn sized(bytes: &[u8]) -> Option<(Vec<u8>, &[u8])> {
+    let (len, rest) = varint(bytes)?;
+    let (taken, rest) = rest.split_at_checked(len as usize)?;
+    Some((taken.to_vec(), rest))
+}
+
+fn varint(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    let mut number = 0;
+    for (i, byte) in bytes.iter().take(5).enumerate() {
+        number |= u32::from(byte & 0x7f) << (7 * i);
+        if byte & 0x80 == 0 {
+            return Some((number, &bytes[i + 1..]));
+        }
+    }
+    None
+}

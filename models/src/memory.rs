@@ -1,0 +1,30 @@
+//! Tables in ordinary memory, whose words are the scheduler's. A hint asks for nothing.
+
+use crate::sync::atomic::AtomicU64;
+
+/// A type that begins as zero.
+///
+/// # Safety
+/// An implementor that keeps `zero` vouches that all zero bits are a value.
+pub(crate) unsafe trait Zeroable: Sized {
+    fn zero() -> Self {
+        // SAFETY: all bits are zero, which the implementor vouches for.
+        unsafe { std::mem::zeroed() }
+    }
+}
+
+// SAFETY: `zero` is made as any other value.
+unsafe impl Zeroable for AtomicU64 {
+    fn zero() -> AtomicU64 {
+        AtomicU64::new(0)
+    }
+}
+
+/// A table of values.
+pub(crate) type Table<T> = Box<[T]>;
+
+pub(crate) fn zeroed<T: Zeroable>(count: usize) -> Table<T> {
+    std::iter::repeat_with(T::zero).take(count).collect()
+}
+
+pub(crate) fn prefetch_at<T>(_: &[T], _: usize) {}
