@@ -5,6 +5,7 @@
 //! - K2: a scope's class bit is durable before the first id is placed in that class, so that
 //!   only the classes it ever used need be asked.
 
+mod at_rest;
 mod rows;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -16,6 +17,8 @@ use crate::engine::{Family, Kind, Rep};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{self, Class, FOR_EVER_CLASS, Index};
 use crate::policy::{Policy, Retention};
+
+pub(crate) use at_rest::check_at_rest;
 
 use rows::{read_scopes, read_tables, table_row};
 
