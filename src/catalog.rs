@@ -5,6 +5,7 @@
 //! - K2: a scope's class bit is durable before the first id is placed in that class, so that
 //!   only the classes it ever used need be asked.
 
+mod at_rest;
 mod rows;
 
 use std::sync::{Arc, Weak};
@@ -15,6 +16,8 @@ use crate::index::{self, Class, FOR_EVER_CLASS, Index};
 use crate::policy::{Policy, Retention};
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::sync::{Mutex, RwLock};
+
+pub(crate) use at_rest::check_at_rest;
 
 use rows::{read_scopes, read_tables, table_row};
 

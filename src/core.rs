@@ -53,21 +53,13 @@ impl Core {
     pub(crate) fn open(home: Home, options: &Options) -> Result<Arc<Core>> {
         options.validate()?;
         let resources = options.resources.clone().unwrap_or_default();
-        let shared = resources.shared();
         let limits = Limits {
             filter_bits: options.filter_bits_per_id,
             segment_ids_max: options.segment_ids_max,
             segment_age: options.segment_age_max,
             background: options.background,
         };
-        let settings = Settings {
-            home,
-            caches: shared.caches.clone(),
-            tuning: options.tuning.clone(),
-            log_buffer_bytes: 256 << 20,
-            wal_bytes_max: options.wal_bytes_max,
-            open_files_max: open_files_max(shared.pool.stores()),
-        };
+        let settings = settings(home, options, &resources);
         let opened = index::open(Opening {
             settings,
             resources: resources.clone(),
@@ -242,6 +234,19 @@ impl Core {
             clock::pause(Duration::from_millis(1));
             me = shared;
         }
+    }
+}
+
+/// How a store's database is opened.
+pub(crate) fn settings(home: Home, options: &Options, resources: &Resources) -> Settings {
+    let shared = resources.shared();
+    Settings {
+        home,
+        caches: shared.caches.clone(),
+        tuning: options.tuning.clone(),
+        log_buffer_bytes: 256 << 20,
+        wal_bytes_max: options.wal_bytes_max,
+        open_files_max: open_files_max(shared.pool.stores()),
     }
 }
 

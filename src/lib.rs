@@ -64,6 +64,7 @@ mod policy;
 mod position;
 #[cfg(feature = "raw")]
 mod raw;
+mod report;
 mod resources;
 mod scope;
 mod stats;
@@ -73,6 +74,7 @@ mod sync;
 mod table;
 mod tx;
 mod verdict;
+mod verify;
 
 pub use audit::{AuditEntry, AuditEvent, AuditScan};
 pub use batch::{Batch, Submitted, Writes};
@@ -87,6 +89,7 @@ pub use policy::{OnMissingId, Policy, days};
 pub use position::Position;
 #[cfg(feature = "raw")]
 pub use raw::{RocksBatch, RocksOptions};
+pub use report::{Area, Checked, Fault, Progress, Remedy, Report};
 pub use resources::Resources;
 pub use scope::{Scan, Scope};
 pub use stats::{
@@ -99,6 +102,7 @@ pub use stores::Stores;
 pub use table::{Table, TableScan, Value};
 pub use tx::Tx;
 pub use verdict::{Action, BadId, InProgress, Refusal, Sighting, Verdict, Verdicts};
+pub use verify::verify;
 
 /// Runs the examples of the README.
 #[cfg(doctest)]

@@ -19,7 +19,7 @@ use rocksdb::{
 
 use crate::error::{Error, ErrorKind, Result};
 
-use super::fault::map;
+use super::fault::{map, map_open};
 use super::{Caches, FamilyTuning, Home, RunFile, options, rep};
 
 type Db = DBWithThreadMode<MultiThreaded>;
@@ -41,6 +41,18 @@ pub(crate) enum Recovery {
     /// Unsynced commits existed: the WAL is replayed up to the first damage; the floor decides
     /// whether that was enough.
     Unsynced,
+    /// Any damage refuses to open, a torn tail too: only to look.
+    Exact,
+    /// Whatever can be read is replayed, past any damage: only to look.
+    Anything,
+}
+
+/// Whether a database is opened to be used, or only to be read: then nothing in its directory
+/// changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Write,
+    Read,
 }
 
 /// What the engine needs to know to open.
@@ -155,7 +167,18 @@ impl Family {
 
     /// Rows from `from` on, ascending, as of now.
     pub(crate) fn rows(self: &Arc<Self>, from: &[u8]) -> Rows {
+        self.rows_with(from, ReadOptions::default())
+    }
+
+    /// The same, read once: nothing stays in the cache.
+    pub(crate) fn rows_once(self: &Arc<Self>, from: &[u8]) -> Rows {
         let mut read = ReadOptions::default();
+        read.fill_cache(false);
+        read.set_readahead_size(READ_AHEAD);
+        self.rows_with(from, read)
+    }
+
+    fn rows_with(self: &Arc<Self>, from: &[u8], mut read: ReadOptions) -> Rows {
         read.set_total_order_seek(true);
         let mut iterator = self.db.raw_iterator_cf_opt(&self.handle, read);
         iterator.seek(from);
@@ -164,6 +187,7 @@ impl Family {
         let iterator = unsafe { std::mem::transmute::<RawRows<'_>, RawRows<'static>>(iterator) };
         Rows {
             iterator,
+            has_failed: false,
             _family: Arc::clone(self),
         }
     }
@@ -183,14 +207,18 @@ impl Family {
     }
 }
 
+/// Bytes that are read ahead where a whole family is.
+const READ_AHEAD: usize = 2 << 20;
+
 type RawRows<'a> = rocksdb::DBRawIteratorWithThreadMode<'a, Db>;
 
 /// A row as an iterator gives it.
 pub(crate) type Row = (Box<[u8]>, Box<[u8]>);
 
-/// Rows of a family, ascending.
+/// Rows of a family, ascending. After an error it has ended, until it is told where to go on.
 pub(crate) struct Rows {
     iterator: RawRows<'static>,
+    has_failed: bool,
     _family: Arc<Family>,
 }
 
@@ -201,6 +229,7 @@ impl Rows {
     }
 
     pub(crate) fn seek(&mut self, key: &[u8]) {
+        self.has_failed = false;
         self.iterator.seek(key);
     }
 
@@ -224,9 +253,22 @@ impl Iterator for Rows {
                 self.iterator.next();
                 Some(Ok(row))
             }
-            None => self.status().err().map(Err),
+            None if self.has_failed => None,
+            None => {
+                let error = self.status().err()?;
+                self.has_failed = true;
+                Some(Err(error))
+            }
         }
     }
+}
+
+/// A table file.
+pub(crate) struct TableFile {
+    /// The family it belongs to.
+    pub(crate) family: String,
+    pub(crate) first_key: Vec<u8>,
+    pub(crate) bytes: u64,
 }
 
 /// Whether a database is still open: an engine or a handle of a family keeps it so.
@@ -256,6 +298,7 @@ impl Engine {
     pub(crate) fn open(
         settings: Settings,
         recovery: Recovery,
+        access: Access,
         kind: impl Fn(&str) -> Option<Kind>,
         table_name: impl Fn(&str) -> Option<String>,
     ) -> Result<(Engine, Vec<Arc<Family>>)> {
@@ -278,7 +321,11 @@ impl Engine {
             let family = options::family(&settings, kind, &tuned_as);
             descriptors.push(ColumnFamilyDescriptor::new(name, family));
         }
-        let db = Db::open_cf_descriptors(&database, &path, descriptors).map_err(map)?;
+        let db = match access {
+            Access::Write => Db::open_cf_descriptors(&database, &path, descriptors),
+            Access::Read => Db::open_cf_descriptors_read_only(&database, &path, descriptors, false),
+        };
+        let db = db.map_err(|e| map_open(e, &path))?;
         settings.home.set_has_data();
         let db = Arc::new(db);
         let ours = names
@@ -415,6 +462,17 @@ impl Engine {
         stopped.ok().flatten().unwrap_or(0) != 0
     }
 
+    /// The live table files.
+    pub(crate) fn table_files(&self) -> Result<Vec<TableFile>> {
+        let files = self.db.live_files().map_err(map)?;
+        let files = files.into_iter().map(|file| TableFile {
+            family: file.column_family_name,
+            first_key: file.start_key.unwrap_or_default(),
+            bytes: file.size as u64,
+        });
+        Ok(files.collect())
+    }
+
     /// Bytes of all live files on disk.
     pub(crate) fn disk_bytes(&self) -> Result<u64> {
         let files = self.db.live_files().map_err(map)?;
@@ -441,5 +499,5 @@ fn existing_families(
             "the store's data folder holds files but no CURRENT file",
         ));
     }
-    Db::list_cf(database, path).map_err(map)
+    Db::list_cf(database, path).map_err(|e| map_open(e, path))
 }

@@ -14,6 +14,9 @@ use crate::error::{Error, ErrorKind, Result};
 #[cfg(any(test, feature = "testing"))]
 use super::memory::{self, Memory};
 
+/// The file whose lock says who has the store open.
+const LOCK: &str = "LOCK";
+
 /// Where a store's files are.
 #[derive(Clone)]
 pub(crate) struct Home {
@@ -92,6 +95,11 @@ impl Home {
         Ok(fs::read_dir(self.dir.join("data"))?.next().is_some())
     }
 
+    /// The same of a directory that may lack the folder.
+    pub(crate) fn holds_data(&self) -> bool {
+        self.has_data().unwrap_or(false)
+    }
+
     /// Removes what a database left that was stopped while it was made: without its CURRENT
     /// file, or a first log after that, it can't be opened. Only for a store that never was one.
     pub(crate) fn clear_unfinished(&self) -> Result<()> {
@@ -126,28 +134,52 @@ impl Home {
     pub(crate) fn lock(&self) -> Result<Option<File>> {
         in_memory!(self, _ => Ok(None));
         fs::create_dir_all(&self.dir)?;
-        let path = self.dir.join("LOCK");
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)
             .create(true)
             .truncate(false)
-            .open(&path)?;
+            .open(self.dir.join(LOCK))?;
         match file.try_lock() {
             Ok(()) => {
                 file.set_len(0)?;
                 write!(file, "{}", std::process::id())?;
                 Ok(Some(file))
             }
-            Err(fs::TryLockError::WouldBlock) => {
-                let owner = fs::read_to_string(&path).unwrap_or_default();
-                Err(Error::new(
-                    ErrorKind::AlreadyOpen,
-                    format!("{} is already open by process {owner}", self.dir.display()),
-                ))
-            }
+            Err(fs::TryLockError::WouldBlock) => Err(self.already_open()),
             Err(fs::TryLockError::Error(e)) => Err(e.into()),
         }
+    }
+
+    /// Keeps others from opening the store, without writing anything: for who only reads. `None`
+    /// if it has no lock file, as a copy that was never opened.
+    ///
+    /// # Errors
+    /// `AlreadyOpen`.
+    pub(crate) fn lock_for_reading(&self) -> Result<Option<File>> {
+        let file = match File::open(self.dir.join(LOCK)) {
+            Ok(file) => file,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(Error::from(e).context(LOCK)),
+        };
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(fs::TryLockError::WouldBlock) => Err(self.already_open()),
+            Err(fs::TryLockError::Error(e)) => Err(e.into()),
+        }
+    }
+
+    /// Whether anybody ever opened the store for writing here.
+    pub(crate) fn has_lock(&self) -> bool {
+        self.dir.join(LOCK).exists()
+    }
+
+    fn already_open(&self) -> Error {
+        let owner = fs::read_to_string(self.dir.join(LOCK)).unwrap_or_default();
+        Error::new(
+            ErrorKind::AlreadyOpen,
+            format!("{} is already open by process {owner}", self.dir.display()),
+        )
     }
 
     pub(crate) fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {

@@ -17,7 +17,7 @@ mod options;
 mod rep;
 mod run_file;
 
-pub(crate) use db::{Blocks, Engine, Family, Kind, Recovery, Rows, Settings};
+pub(crate) use db::{Access, Blocks, Engine, Family, Kind, Recovery, Rows, Settings, TableFile};
 pub(crate) use files::Home;
 pub(crate) use options::{Caches, FamilyTuning};
 pub(crate) use rep::Rep;

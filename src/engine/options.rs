@@ -74,6 +74,8 @@ pub(super) fn database(s: &Settings, recovery: Recovery) -> Result<Options> {
     o.set_wal_recovery_mode(match recovery {
         Recovery::Synced => DBRecoveryMode::TolerateCorruptedTailRecords,
         Recovery::Unsynced => DBRecoveryMode::PointInTime,
+        Recovery::Exact => DBRecoveryMode::AbsoluteConsistency,
+        Recovery::Anything => DBRecoveryMode::SkipAnyCorruptedRecord,
     });
     o.set_max_total_wal_size(s.wal_bytes_max);
     o.set_max_background_jobs(2);

@@ -15,6 +15,8 @@
 //! - F2: the sticky bit is durable before the first unsynced commit is written; it decides how
 //!   RocksDB recovers.
 //! - F3: a torn slot leaves the other one valid.
+//! - F4: what is sticky (made, unsynced) is in both slots: with either of them damaged, a store
+//!   never passes for one that was not made yet, nor for one that was always synced.
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -24,7 +26,7 @@ use crate::sync::Mutex;
 
 use super::random;
 
-const NAME: &str = "FLOOR";
+pub(super) const NAME: &str = "FLOOR";
 const MAGIC: u32 = 0x3166_5346;
 const SLOT_AT: [u64; 2] = [0, 4096];
 const SLOT_BYTES: usize = 4 + 8 + 8 + 1 + 16 + 8;
@@ -45,6 +47,11 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
+    /// How often the file was written until this.
+    pub(super) fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
     /// Whether the store it belongs to may not have been made yet.
     pub(crate) fn is_fresh(&self) -> bool {
         self.sequence == FRESH && self.n == 0 && !self.unsynced
@@ -84,6 +91,29 @@ impl Mark {
     }
 }
 
+/// What is in a slot of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Slot {
+    Valid(Mark),
+    /// Never written.
+    Unused,
+    Damaged,
+}
+
+impl Slot {
+    fn read(file: &[u8], at: u64) -> Slot {
+        let at = usize::try_from(at).unwrap_or(usize::MAX);
+        let Some(slot) = file.get(at..).and_then(|rest| rest.get(..SLOT_BYTES)) else {
+            return Slot::Damaged;
+        };
+        match Mark::decode(slot) {
+            Some(mark) => Slot::Valid(mark),
+            None if slot.iter().all(|byte| *byte == 0) => Slot::Unused,
+            None => Slot::Damaged,
+        }
+    }
+}
+
 /// The floor of an open store.
 pub(crate) struct Floor {
     home: Home,
@@ -96,17 +126,23 @@ impl Floor {
     /// # Errors
     /// `Damaged` if neither slot is valid.
     pub(crate) fn read(home: &Home) -> Result<Option<Mark>> {
-        let Some(bytes) = home.read(NAME)? else {
+        let Some(slots) = Floor::slots(home)? else {
             return Ok(None);
         };
-        let slots = SLOT_AT.iter().filter_map(|at| {
-            let at = usize::try_from(*at).ok()?;
-            Mark::decode(bytes.get(at..)?)
+        let valid = slots.into_iter().filter_map(|slot| match slot {
+            Slot::Valid(mark) => Some(mark),
+            Slot::Unused | Slot::Damaged => None,
         });
-        match slots.max_by_key(|m| m.sequence) {
+        match valid.max_by_key(|m| m.sequence) {
             Some(mark) => Ok(Some(mark)),
             None => Err(Error::damaged("the floor file has no valid slot")),
         }
+    }
+
+    /// Both slots; `None` if there is no floor file.
+    pub(super) fn slots(home: &Home) -> Result<Option<[Slot; 2]>> {
+        let bytes = home.read(NAME)?;
+        Ok(bytes.map(|bytes| SLOT_AT.map(|at| Slot::read(&bytes, at))))
     }
 
     /// Writes a new floor file into a home that has none.
@@ -147,7 +183,7 @@ impl Floor {
 
     /// Records that the store was made: without its catalog it is damaged from now on, not new.
     pub(crate) fn note_made(&self) -> Result<()> {
-        self.write(|mark| mark.sequence == FRESH)
+        self.write_both(|mark| mark.sequence == FRESH)
     }
 
     /// Raises the floor to `n`, which must be durable (F1). One fsync.
@@ -156,24 +192,35 @@ impl Floor {
             let higher = n > mark.n;
             mark.n = mark.n.max(n);
             higher
-        })
+        })?;
+        Ok(())
     }
 
-    /// Records that commits may be unsynced from now on (F2). One fsync, once.
+    /// Records that commits may be unsynced from now on (F2). Two fsyncs, once.
     pub(crate) fn allow_unsynced(&self) -> Result<()> {
-        self.write(|mark| !std::mem::replace(&mut mark.unsynced, true))
+        self.write_both(|mark| !std::mem::replace(&mut mark.unsynced, true))
     }
 
     /// Lowers the floor to what was found, when the caller accepted a short recovery.
     pub(crate) fn lower(&self, n: u64) -> Result<()> {
-        self.write(|mark| std::mem::replace(&mut mark.n, n) != n)
+        self.write(|mark| std::mem::replace(&mut mark.n, n) != n)?;
+        Ok(())
     }
 
-    fn write(&self, change: impl FnOnce(&mut Mark) -> bool) -> Result<()> {
+    /// Writes a change that must not be lost with one slot (F4).
+    fn write_both(&self, change: impl FnOnce(&mut Mark) -> bool) -> Result<()> {
+        if self.write(change)? {
+            self.write(|_| true)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a change, if it is one, over the older slot; whether it was one.
+    fn write(&self, change: impl FnOnce(&mut Mark) -> bool) -> Result<bool> {
         let mut mark = self.mark.lock();
         let mut next = *mark;
         if !change(&mut next) {
-            return Ok(());
+            return Ok(false);
         }
         next.sequence += 1;
         failpoint!("floor::before_write");
@@ -181,7 +228,7 @@ impl Floor {
         self.home.overwrite(NAME, slot, &next.encode())?;
         *mark = next;
         failpoint!("floor::after_write");
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -189,6 +236,20 @@ impl Floor {
 mod tests {
     use super::*;
     use crate::error::ErrorKind;
+
+    #[test]
+    fn no_slot_of_a_made_store_says_that_it_is_fresh() {
+        let home = Home::memory().unwrap();
+        let mark = Floor::create(&home, 0, false).unwrap();
+        assert!(Floor::read(&home).unwrap().unwrap().is_fresh());
+        Floor::new(home.clone(), mark).note_made().unwrap();
+        for at in SLOT_AT {
+            let bytes = home.read(NAME).unwrap().unwrap();
+            home.overwrite(NAME, at, &[0; SLOT_BYTES]).unwrap();
+            assert!(!Floor::read(&home).unwrap().unwrap().is_fresh(), "{at}");
+            home.overwrite(NAME, 0, &bytes).unwrap();
+        }
+    }
 
     #[test]
     fn a_slot_is_golden() {
@@ -220,7 +281,7 @@ mod tests {
         let at = SLOT_AT[usize::from(read.sequence.is_multiple_of(2))];
         home.overwrite(NAME, at + 12, &[0xff]).unwrap();
         let older = Floor::read(&home).unwrap().unwrap();
-        assert_eq!((older.n, older.unsynced), (5, false));
+        assert_eq!((older.n, older.unsynced), (5, true));
         home.overwrite(NAME, SLOT_AT[0], &[0; 8]).unwrap();
         home.overwrite(NAME, SLOT_AT[1], &[0; 8]).unwrap();
         assert_eq!(Floor::read(&home).unwrap_err().kind(), ErrorKind::Damaged);

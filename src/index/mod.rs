@@ -11,6 +11,7 @@
 //! | `seal`, `merge`, `expire` | background work under the maintenance lock |
 //! | `recover` | open: replay, floor, strays |
 //! | `scan` | all ids, in hash order |
+//! | `verify` | a check of a store at rest |
 
 mod active;
 mod append;
@@ -26,6 +27,7 @@ mod maintain;
 mod merge;
 mod meta;
 mod names;
+mod numbers;
 mod page;
 mod record;
 mod recover;
@@ -37,6 +39,7 @@ mod seal;
 mod segment;
 mod snapshot;
 mod stream;
+mod verify;
 mod view;
 
 use std::collections::VecDeque;
@@ -67,6 +70,7 @@ pub(crate) use recover::{Opening, open};
 pub(crate) use room::Room;
 pub(crate) use scan::IdScan;
 pub(crate) use segment::words_for_item;
+pub(crate) use verify::{AtRest, ScopeFacts};
 
 use append::Gate;
 use durable::Durable;

@@ -15,7 +15,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 use crate::clock::{Clock, Timekeeper};
-use crate::engine::{Engine, Family, Kind, Recovery, Rep, Settings};
+use crate::engine::{Access, Engine, Family, Kind, Recovery, Rep, Settings};
 use crate::error::{Error, ErrorKind, Result};
 use crate::poison::Poison;
 use crate::resources::Resources;
@@ -27,6 +27,7 @@ use super::durable::Durable;
 use super::floor::{Floor, Mark};
 use super::log::{Sections, log_number};
 use super::maintain::Maintenance;
+use super::numbers::Numbers;
 use super::record::Slice;
 use super::room::Reserved;
 use super::run::{Run, RunInfo, RunKey};
@@ -58,15 +59,15 @@ pub(crate) struct Opened {
 
 /// The families of a store by kind.
 #[derive(Default)]
-struct Families {
-    rows: Vec<Arc<Family>>,
-    logs: Vec<(u64, Arc<Family>)>,
-    generations: Vec<(Slice, Arc<Family>)>,
-    tables: Vec<(u32, Arc<Family>)>,
+pub(super) struct Families {
+    pub(super) rows: Vec<Arc<Family>>,
+    pub(super) logs: Vec<(u64, Arc<Family>)>,
+    pub(super) generations: Vec<(Slice, Arc<Family>)>,
+    pub(super) tables: Vec<(u32, Arc<Family>)>,
 }
 
 impl Families {
-    fn sort(all: Vec<Arc<Family>>) -> Result<Families> {
+    pub(super) fn sort(all: Vec<Arc<Family>>) -> Result<Families> {
         let mut sorted = Families::default();
         for family in all {
             match Name::parse(family.name()) {
@@ -115,6 +116,7 @@ pub(crate) fn open(opening: Opening) -> Result<Opened> {
     let (engine, found) = Engine::open(
         opening.settings.clone(),
         recovery,
+        Access::Write,
         |name| Name::parse(name).map(Name::kind),
         names::table_name,
     )?;
@@ -158,6 +160,7 @@ fn assemble(
     let counts = Counts::default();
     let replay = Replay::run(&families.logs, marker, &ids, &pool, &counts)?;
     let short = replay.check(mark.n, opening.accept_short)?;
+    let last_n = replay.numbers.last_n;
     let floor = Floor::new(engine.home().clone(), mark);
     // Also if a kill came between the format row and this, last time.
     floor.note_made()?;
@@ -179,14 +182,14 @@ fn assemble(
         meta: meta_rows,
         points,
         audit,
-        durable: Durable::new(replay.last_n),
+        durable: Durable::new(last_n),
         floor,
         view: ArcSwap::from_pointee(View {
             segments: replay.frozen,
             generations,
         }),
         swap: Mutex::new(()),
-        gate: Mutex::new(Gate::new(replay.last_n + 1)),
+        gate: Mutex::new(Gate::new(last_n + 1)),
         room: Mutex::new(Reserved::default()),
         room_changed: Condvar::new(),
         spares: Mutex::new(VecDeque::new()),
@@ -229,7 +232,7 @@ fn write_format(engine: &Engine, family: &Family) -> Result<()> {
     engine.sync()
 }
 
-fn short(expected: u64, found: u64) -> Error {
+pub(super) fn short(expected: u64, found: u64) -> Error {
     Error::new(
         ErrorKind::RecoveredShort,
         format!("the store came back short: commit {expected} was durable, {found} was found"),
@@ -277,10 +280,8 @@ struct Replay {
     frozen: Vec<Arc<Segment>>,
     /// Log families without a commit.
     empty: Vec<(u64, Arc<Family>)>,
-    last_n: u64,
+    numbers: Numbers,
     next_segment: u64,
-    /// The first hole in the numbers: expected and found.
-    hole: Option<(u64, u64)>,
 }
 
 impl Replay {
@@ -294,52 +295,31 @@ impl Replay {
         let mut replay = Replay {
             frozen: Vec::new(),
             empty: Vec::new(),
-            last_n: marker,
+            numbers: Numbers::new(marker),
             next_segment: 0,
-            hole: None,
         };
         for (number, family) in logs {
             let commits = read_log(family)?;
-            let Some((first, _)) = commits.first() else {
+            if commits.is_empty() {
                 replay.empty.push((*number, Arc::clone(family)));
                 continue;
-            };
-            replay.next_segment = number + 1;
-            if replay.frozen.is_empty() {
-                // What came before it is sealed, and at most the marker.
-                replay.last_n = marker.min(first.saturating_sub(1));
             }
-            replay.expect(&commits);
+            replay.next_segment = number + 1;
+            commits.iter().for_each(|(n, _)| replay.numbers.take(*n));
             let segment = freeze(*number, family, &commits, ids, pool)?;
             let ids = segment.set().len() as u64;
             counts.replayed.fetch_add(ids, Ordering::Relaxed);
             replay.frozen.insert(0, Arc::new(segment));
         }
-        if replay.last_n < marker {
-            replay.hole.get_or_insert((replay.last_n + 1, marker));
-        }
+        replay.numbers.end();
         Ok(replay)
-    }
-
-    fn expect(&mut self, commits: &[(u64, Box<[u8]>)]) {
-        for (n, _) in commits {
-            if *n != self.last_n + 1 {
-                self.hole.get_or_insert((self.last_n + 1, *n));
-            }
-            self.last_n = self.last_n.max(*n);
-        }
     }
 
     /// Whether less came back than was durable; an error unless that is accepted.
     fn check(&self, floor: u64, accept: bool) -> Result<Option<(u64, u64)>> {
-        let found = match self.hole {
-            Some((expected, _)) => expected - 1,
-            None => self.last_n,
-        };
-        if found >= floor && self.hole.is_none() {
+        let Some((expected, found)) = self.numbers.short_of(floor) else {
             return Ok(None);
-        }
-        let expected = floor.max(self.last_n);
+        };
         if accept {
             log::warn!("{}", short(expected, found));
             return Ok(Some((expected, found)));
@@ -430,7 +410,7 @@ fn load_generations(
 }
 
 /// The footers of a generation's runs: two seeks each.
-fn read_footers(family: &Arc<Family>) -> Result<Vec<RunInfo>> {
+pub(super) fn read_footers(family: &Arc<Family>) -> Result<Vec<RunInfo>> {
     let mut runs = Vec::new();
     let mut rows = family.rows(&[]);
     while let Some((key, _)) = rows.here() {

@@ -47,10 +47,10 @@ fn encode(runs: &[(RunInfo, Arc<Filter>)]) -> Vec<u8> {
     out
 }
 
-type NamedFilter = (RunKey, [u8; 16], Filter);
+pub(super) type NamedFilter = (RunKey, [u8; 16], Filter);
 
 /// `None` if anything is off.
-fn decode(bytes: &[u8]) -> Option<Vec<NamedFilter>> {
+pub(super) fn decode(bytes: &[u8]) -> Option<Vec<NamedFilter>> {
     let (body, checksum) = bytes.split_last_chunk::<8>()?;
     if u64::from_le_bytes(*checksum) != xxh3_64(body) {
         return None;

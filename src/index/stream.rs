@@ -223,9 +223,9 @@ impl Stream {
         self
     }
 
-    /// The next id's newest record.
+    /// The next id's newest record. After an error it has ended: a source may stand nowhere.
     pub(crate) fn next(&mut self) -> Result<Option<&Streamed>> {
-        while let Some(hash) = self.take_lowest()? {
+        while let Some(hash) = self.take_lowest().inspect_err(|_| self.heap.clear())? {
             if self.is_newest(hash) {
                 return Ok(Some(&self.current));
             }

@@ -10,7 +10,7 @@ use super::child::{Started, start};
 use super::expected::{Found, Ledger};
 use super::worker::{Broken, Open};
 use super::workload::options;
-use super::{now, number};
+use super::{check_at_rest, now, number};
 
 /// Kills of one store, each after the last one's recovery.
 const KILLS_A_STORE: u64 = 10;
@@ -63,6 +63,8 @@ fn directory(kills: u64) -> tempfile::TempDir {
 impl Campaign {
     /// Opens the store and compares; once more after everything was sealed and merged.
     fn look(&mut self, ledger: &Ledger, store: &Path, compacted: bool) {
+        let sound = check_at_rest(store, &options());
+        assert_eq!(sound, Ok(()), "after kill {}", self.kills);
         let open = Open::new(store, options().background(false));
         let open = open.unwrap_or_else(|error| panic!("after kill {}: {error}", self.kills));
         let looked = ledger.check(&open);

@@ -33,3 +33,14 @@ fn number(name: &str) -> Option<u64> {
             .unwrap_or_else(|_| panic!("{name}={text} is no number")),
     )
 }
+
+/// No crash leaves what a check of the store at rest takes for damage. A store that was not made
+/// yet is none.
+fn check_at_rest(store: &std::path::Path, options: &firstseen::Options) -> Result<(), String> {
+    match firstseen::verify(store, options, |_| {}) {
+        Ok(report) if report.is_sound() => Ok(()),
+        Ok(report) => Err(format!("it looks damaged: {:?}", report.faults)),
+        Err(error) if error.kind() == firstseen::ErrorKind::Invalid => Ok(()),
+        Err(error) => Err(error.to_string()),
+    }
+}

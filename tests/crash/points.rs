@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use firstseen::{Options, Resources};
 
+use super::check_at_rest;
 use super::child::{start, tell};
 use super::kit::generate::program;
 use super::kit::model::Model;
@@ -196,6 +197,7 @@ fn run_child(dir: &Path, seed: u64, name: &str, pass: u64) -> Ran {
 /// Opens what the child left and compares it with the model, before and after the step that was
 /// under way.
 fn check(dir: &Path, seed: u64, done: usize) -> Result<(), String> {
+    check_at_rest(&dir.join("store"), &options(0))?;
     let ops = steps(seed);
     let mut before = Model::new();
     for op in &ops[..done] {

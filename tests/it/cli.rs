@@ -5,3 +5,4 @@ mod look;
 mod program;
 mod resume;
 mod rows;
+mod verify;

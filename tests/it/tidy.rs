@@ -73,7 +73,7 @@ const LEFTOVERS: [&str; 3] = [
 const LEFTOVER_MACROS: [&str; 3] = ["todo!", "unimplemented!", "dbg!"];
 
 /// Modules that everybody may name, and that name only each other.
-const LEAVES: [&str; 13] = [
+const LEAVES: [&str; 14] = [
     "background",
     "clock",
     "error",
@@ -84,6 +84,7 @@ const LEAVES: [&str; 13] = [
     "policy",
     "position",
     "raw",
+    "report",
     "stats",
     "sync",
     "verdict",

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
-use crate::failure::EXIT_CODES;
+use crate::failure::{EXIT_CODES, VERIFY_EXIT_CODES};
 use crate::time::{self, Retention, Time};
 
 /// Makes repeated rows and messages take effect once.
@@ -26,6 +26,7 @@ pub(crate) enum Verb {
     Peek(Peek),
     Scan(Scan),
     Forget(Forget),
+    Verify(Verify),
 }
 
 const DEDUP_HELP: &str = "\
@@ -112,6 +113,18 @@ impl Dedup {
 /// What is in the store and how it has answered.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Stat {
+    /// The store's directory.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) store: PathBuf,
+    /// One JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Check a store that nobody has open: files, log, ids, filters, floor. Changes nothing.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = VERIFY_EXIT_CODES)]
+pub(crate) struct Verify {
     /// The store's directory.
     #[arg(long, value_name = "DIR")]
     pub(crate) store: PathBuf,

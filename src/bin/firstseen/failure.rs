@@ -17,6 +17,13 @@ Exit codes:
   4    peek, forget: at least one id was not known
   130  interrupted by Ctrl-C; what was done is committed";
 
+/// The same for `verify`.
+pub(crate) const VERIFY_EXIT_CODES: &str = "\
+Exit codes:
+  0    the store is sound
+  1    it is damaged: each fault is listed
+  2    it could not be checked: open elsewhere, no store, not readable, wrong usage";
+
 /// A verb that did what it was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
@@ -24,12 +31,15 @@ pub(crate) enum Ending {
     /// At least one id asked for was not known.
     NotKnown,
     Interrupted,
+    /// The store that was checked has faults.
+    Damaged,
 }
 
 impl Ending {
     pub(crate) fn exit_code(self) -> ExitCode {
         ExitCode::from(match self {
             Ending::Done => 0,
+            Ending::Damaged => 1,
             Ending::NotKnown => 4,
             Ending::Interrupted => 130,
         })
@@ -49,6 +59,8 @@ pub(crate) enum Failure {
     File(String),
     /// The store said no.
     Store(firstseen::Error),
+    /// The store could not be checked.
+    NotChecked(firstseen::Error),
 }
 
 impl Failure {
@@ -68,7 +80,7 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Failure::BrokenPipe => 0,
-            Failure::Usage(_) => 2,
+            Failure::Usage(_) | Failure::NotChecked(_) => 2,
             Failure::BadRow { .. } => 3,
             Failure::File(_) | Failure::Store(_) => 1,
         })
@@ -83,7 +95,7 @@ impl fmt::Display for Failure {
                 write!(f, "row {row} (at byte {offset}): {why}")
             }
             Failure::BrokenPipe => f.write_str("standard output was closed"),
-            Failure::Store(error) => write!(f, "{error}"),
+            Failure::Store(error) | Failure::NotChecked(error) => write!(f, "{error}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The command-line program `firstseen`: the library's main job on files and pipes, and four
+//! The command-line program `firstseen`: the library's main job on files and pipes, and five
 //! verbs to look into a store.
 //!
 //! It uses nothing but the crate's public API, so it is also the longest example of it. Every
@@ -25,6 +25,7 @@ mod show;
 mod stat;
 mod stop;
 mod time;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Verb::Peek(args) => peek::run(args),
         Verb::Scan(args) => scan::run(args),
         Verb::Forget(args) => forget::run(args),
+        Verb::Verify(args) => verify::run(args),
     };
     match ended {
         Ok(ending) => ending.exit_code(),

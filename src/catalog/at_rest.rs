@@ -1,0 +1,47 @@
+//! The catalog of a store at rest: its rows decode, and each table has its family.
+
+use crate::index::{AtRest, ScopeFacts};
+use crate::report::{Area, Findings, Remedy};
+
+use super::rows::{read_scopes, read_tables};
+
+/// The family that the catalog's rows are in.
+const META: &str = "meta";
+
+/// Checks the catalog; what it says of the scopes, by number, if that can be read.
+pub(crate) fn check_at_rest(store: &AtRest, found: &mut Findings<'_>) -> Option<Vec<ScopeFacts>> {
+    let meta = store.rows_family(META)?;
+    store.read_rows(meta, Area::Catalog, found, |_, _| Ok(()));
+    match read_tables(meta) {
+        Err(error) => found.fault(Area::Catalog, META, error, Remedy::Restore),
+        Ok(tables) => {
+            for (number, name, _, is_dropped) in &tables {
+                let has_rows = store.tables().iter().any(|(n, _)| n == number);
+                if !has_rows && !is_dropped {
+                    let what = format!("the rows of table {name:?} are gone");
+                    found.fault(Area::Table, META, what, Remedy::Restore);
+                }
+            }
+            for (number, family) in store.tables() {
+                let is_live = tables.iter().any(|t| t.0 == *number && !t.3);
+                if !is_live {
+                    let name = family.name();
+                    found.note(format_args!("{name} is of no table; an open removes it"));
+                }
+            }
+        }
+    }
+    match read_scopes(meta) {
+        Ok(scopes) => {
+            let facts = scopes.iter().map(|scope| ScopeFacts {
+                versions: scope.versions().len(),
+                classes: scope.classes(),
+            });
+            Some(facts.collect())
+        }
+        Err(error) => {
+            found.fault(Area::Catalog, META, error, Remedy::Restore);
+            None
+        }
+    }
+}
