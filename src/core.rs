@@ -47,6 +47,9 @@ enum CloseMode {
 const FLOOR_EVERY: Duration = Duration::from_secs(1);
 /// How often free space and RocksDB's write stop are looked at.
 const SPACE_EVERY: Duration = Duration::from_millis(200);
+/// Bounds of a log's memtable.
+const LOG_BUFFER_BYTES_MIN: usize = 4 << 20;
+const LOG_BUFFER_BYTES_MAX: usize = 256 << 20;
 /// Descriptors left to the rest of the process.
 const FILES_SPARED: u64 = 64;
 
@@ -65,7 +68,7 @@ impl Core {
             home,
             caches: shared.caches.clone(),
             tuning: options.tuning.clone(),
-            log_buffer_bytes: 256 << 20,
+            log_buffer_bytes: log_buffer_bytes(shared.segment_bytes_most()),
             wal_bytes_max: options.wal_bytes_max,
             open_files_max: open_files_max(shared.pool.stores()),
         };
@@ -123,7 +126,7 @@ impl Core {
         if self.free_bytes_min > 0
             && let Some(free) = self.index().engine.home().free_bytes()?
         {
-            self.index().set_full(free < self.free_bytes_min);
+            self.index().set_low(free < self.free_bytes_min);
         }
         Ok(())
     }
@@ -133,15 +136,12 @@ impl Core {
         if let Some(why) = index.poison.why() {
             return Health::Degraded(why.to_string());
         }
-        if let Some(why) = index.stopped() {
-            return Health::Degraded(format!("background work stopped: {why}"));
+        if let Some(why) = index.space.why().or_else(|| index.trouble()) {
+            return Health::Degraded(why);
         }
-        let errors = index.engine.background_errors();
-        if errors > 0 {
-            return Health::Degraded(format!("RocksDB's background work failed {errors} times"));
-        }
-        if index.is_full() {
-            return Health::Degraded("the disk has too little free space".to_string());
+        if index.has_new_failures() {
+            let why = "RocksDB's background work failed; whether it goes on is not known yet";
+            return Health::Degraded(why.to_string());
         }
         if let ClockState::Frozen { by } = index.time.state() {
             let ahead = by.as_secs();
@@ -246,6 +246,13 @@ impl Core {
     }
 }
 
+/// The size of a log's memtable that makes RocksDB flush it: above what a segment's log takes,
+/// also with one id a commit, since a log normally lives and dies in its memtable. Not more,
+/// since after a full disk RocksDB waits for so much free space before it goes on.
+fn log_buffer_bytes(segment_bytes: usize) -> usize {
+    (2 * segment_bytes).clamp(LOG_BUFFER_BYTES_MIN, LOG_BUFFER_BYTES_MAX)
+}
+
 /// What RocksDB may keep open for one more store, from the process's limit.
 fn open_files_max(stores: usize) -> i32 {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
@@ -278,6 +285,10 @@ impl Background for Core {
         let floor_is_due = self.floor_renewed.lock().elapsed() >= FLOOR_EVERY
             && index.written() > index.floor_n()
             && !index.poison.is_set();
+        // While the engine takes no writes, a probe is all there is to do.
+        if index.space.is_stopped() || index.has_new_failures() {
+            return index.probe_is_due();
+        }
         floor_is_due || index.is_due()
     }
 
@@ -286,6 +297,12 @@ impl Background for Core {
             return;
         }
         let guard = PoisonOnPanic(self.index());
+        if (self.index().space.is_stopped() || self.index().has_new_failures())
+            && self.index().probe().is_err()
+        {
+            // Kept in the space, or in the poison.
+            return;
+        }
         if self.floor_renewed.lock().restart_after(FLOOR_EVERY)
             && let Err(error) = self.index().renew_floor()
         {

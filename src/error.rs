@@ -192,9 +192,15 @@ impl StdError for Error {
 
 impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Error {
+        use std::io::ErrorKind as Io;
         let kind = match error.kind() {
-            std::io::ErrorKind::StorageFull => ErrorKind::Full,
-            std::io::ErrorKind::InvalidInput | std::io::ErrorKind::NotFound => ErrorKind::Invalid,
+            Io::StorageFull | Io::QuotaExceeded | Io::FileTooLarge => ErrorKind::Full,
+            Io::InvalidInput | Io::NotFound | Io::ReadOnlyFilesystem | Io::PermissionDenied => {
+                ErrorKind::Invalid
+            }
+            Io::OutOfMemory | Io::WouldBlock => ErrorKind::Busy,
+            // The kinds don't name it yet.
+            _ if error.to_string().contains("Too many open files") => ErrorKind::Busy,
             _ => ErrorKind::Degraded,
         };
         Error::new(kind, error.to_string()).with_source(error)

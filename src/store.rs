@@ -10,6 +10,8 @@ use crate::audit::AuditScan;
 use crate::background::Background;
 use crate::batch::Batch;
 use crate::commit::DraftCaps;
+#[cfg(feature = "testing")]
+use crate::engine::Fault;
 use crate::engine::Home;
 use crate::error::{Error, Result};
 use crate::options::Options;
@@ -366,6 +368,40 @@ impl Store {
                 NextCommit::UnknownLost => NextFailure::Lost,
                 NextCommit::UnknownWritten => NextFailure::After,
             });
+        Ok(())
+    }
+
+    /// Makes the engine's calls at a place fail; also after a reopening.
+    ///
+    /// # Errors
+    /// `Closed`.
+    #[cfg(feature = "testing")]
+    pub fn inject(&self, fault: Fault) -> Result<()> {
+        self.shared
+            .core()?
+            .committer
+            .index
+            .engine
+            .home()
+            .faults
+            .add(fault);
+        Ok(())
+    }
+
+    /// Takes back all faults that were asked for and not met yet.
+    ///
+    /// # Errors
+    /// `Closed`.
+    #[cfg(feature = "testing")]
+    pub fn clear_faults(&self) -> Result<()> {
+        self.shared
+            .core()?
+            .committer
+            .index
+            .engine
+            .home()
+            .faults
+            .clear();
         Ok(())
     }
 

@@ -9,21 +9,27 @@
 //! - E3: RocksDB's errors, which are strings, are mapped in one function (`fault.rs`).
 
 mod db;
+mod family;
 mod fault;
 mod files;
+mod handle;
+mod inject;
 #[cfg(any(test, feature = "testing"))]
 mod memory;
 mod options;
 mod rep;
 mod run_file;
 
-pub(crate) use db::{Engine, Family, Kind, Recovery, Rows, Settings};
+pub(crate) use db::{Engine, Kind, Recovery, Settings};
+pub(crate) use family::{Family, Rows};
 pub(crate) use files::Home;
+#[cfg(feature = "testing")]
+pub use inject::{Failure, Fault, Place};
 pub(crate) use options::{Caches, FamilyTuning};
 pub(crate) use rep::Rep;
 #[cfg(feature = "raw")]
 pub(crate) use rep::records;
-pub(crate) use run_file::RunFile;
+pub(crate) use run_file::{FinishedRun, RunFile};
 
 /// A named point where tests abort, fail or pause. Nothing without the `failpoints` feature.
 macro_rules! failpoint {
