@@ -26,11 +26,11 @@ pub(crate) struct Core {
     pub(crate) caps: DraftCaps,
     pub(crate) resources: Resources,
     recovered_short: Option<(u64, u64)>,
-    free_bytes_min: u64,
     buffer_interval: Duration,
     background: bool,
     floor_renewed: Mutex<Stopwatch>,
     space_checked: Mutex<Stopwatch>,
+    stop_checked: Mutex<Stopwatch>,
     /// Declared last: the directory is ours until everything else is gone.
     _lock: Option<File>,
 }
@@ -45,8 +45,10 @@ enum CloseMode {
 
 /// How often the floor rises in unsynced use.
 const FLOOR_EVERY: Duration = Duration::from_secs(1);
-/// How often free space and RocksDB's write stop are looked at.
-const SPACE_EVERY: Duration = Duration::from_millis(200);
+/// How often free space is looked at: in that time nobody fills the default reserve.
+const SPACE_EVERY: Duration = Duration::from_millis(20);
+/// How often RocksDB's write stop is looked at.
+const STOP_EVERY: Duration = Duration::from_millis(200);
 /// Bounds of a log's memtable.
 const LOG_BUFFER_BYTES_MIN: usize = 4 << 20;
 const LOG_BUFFER_BYTES_MAX: usize = 256 << 20;
@@ -63,6 +65,7 @@ impl Core {
             segment_ids_max: options.segment_ids_max,
             segment_age: options.segment_age_max,
             background: options.background,
+            free_bytes_min: options.free_bytes_min,
         };
         let settings = Settings {
             home,
@@ -99,14 +102,14 @@ impl Core {
             },
             resources,
             recovered_short: opened.short,
-            free_bytes_min: options.free_bytes_min,
             buffer_interval: options.buffer_interval,
             background: options.background,
             floor_renewed: Mutex::new(Stopwatch::start()),
             space_checked: Mutex::new(Stopwatch::start()),
+            stop_checked: Mutex::new(Stopwatch::start()),
             _lock: opened.lock,
         };
-        core.check_space()?;
+        core.index().check_free()?;
         Ok(Arc::new(core))
     }
 
@@ -119,16 +122,6 @@ impl Core {
 
     fn index(&self) -> &Arc<Index> {
         &self.committer.index
-    }
-
-    /// Refuses or admits writes by the free space there is.
-    fn check_space(&self) -> Result<()> {
-        if self.free_bytes_min > 0
-            && let Some(free) = self.index().engine.home().free_bytes()?
-        {
-            self.index().set_low(free < self.free_bytes_min);
-        }
-        Ok(())
     }
 
     pub(crate) fn health(&self) -> Health {
@@ -276,9 +269,11 @@ impl Background for Core {
             return false;
         }
         if self.space_checked.lock().restart_after(SPACE_EVERY) {
-            if let Err(error) = self.check_space() {
+            if let Err(error) = self.index().check_free() {
                 log::warn!("free space is not known: {error}");
             }
+        }
+        if self.stop_checked.lock().restart_after(STOP_EVERY) {
             self.index().check_write_stop();
         }
         let index = self.index();

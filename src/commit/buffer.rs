@@ -66,6 +66,16 @@ impl Buffer {
         taken.held.into_iter().for_each(|(held, _)| held.keep());
     }
 
+    /// A row as what is queued leaves it; `None` if that does not touch it.
+    pub(super) fn row(&self, family: u32, key: &[u8]) -> Option<Option<Vec<u8>>> {
+        let _flushing = self.flushing.lock();
+        let pending = self.pending.lock();
+        pending
+            .rows
+            .last(family, key)
+            .map(|v| v.map(<[u8]>::to_vec))
+    }
+
     /// Puts commits that were not written before those that came since.
     fn put_back(&self, mut taken: Pending) -> Result<()> {
         let mut pending = self.pending.lock();

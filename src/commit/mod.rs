@@ -345,7 +345,15 @@ impl Committer {
     /// A row of a table, after what was buffered.
     pub(crate) fn row(&self, table: &TableState, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let family = table.family()?;
-        self.flush_buffer()?;
+        match self.flush_buffer() {
+            // On a full disk what is buffered stays so, and is read from there.
+            Err(error) if error.kind() == ErrorKind::Full => {
+                if let Some(row) = self.buffer.row(family.number(), key) {
+                    return Ok(row);
+                }
+            }
+            flushed => flushed?,
+        }
         Ok(family.get(key)?.map(|v| v.to_vec()))
     }
 

@@ -248,6 +248,15 @@ impl Engine {
             .map_err(map)
     }
 
+    /// Free space that RocksDB waits for after the disk was full: its largest memtable.
+    pub(crate) fn resume_bytes(&self) -> u64 {
+        let largest = self
+            .settings
+            .log_buffer_bytes
+            .max(options::MEMTABLE_BYTES_MAX);
+        largest as u64 + (1 << 20)
+    }
+
     /// How often RocksDB's own flushes and compactions have failed since the open. It goes on
     /// by itself after some of these errors.
     pub(crate) fn background_errors(&self) -> u64 {

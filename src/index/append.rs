@@ -76,11 +76,11 @@ impl Index {
         let mut gate = self.gate.lock();
         let _guard = PanicGuard(&self.poison);
         self.poison.check()?;
-        self.space.check_engine()?;
         let view = self.view.load();
         let segment = view.current();
         let first_n = gate.next_n;
         gate.fill(first_n, segment.family.number(), members);
+        self.check_commit(gate.batch.len())?;
         failpoint!("commit::before_write");
         self.write_group(first_n, &segment.family, &gate.batch)?;
         failpoint!("commit::after_write");

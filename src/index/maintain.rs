@@ -227,7 +227,11 @@ impl Index {
         let _m = self.maintenance.lock();
         self.persist_mark()?;
         self.renew_floor()?;
-        self.engine.flush_rows_and_tables()
+        match self.check_flush() {
+            Ok(()) => self.engine.flush_rows_and_tables(),
+            // The next open replays more.
+            Err(_) => Ok(()),
+        }
     }
 
     pub(crate) fn floor_n(&self) -> u64 {
@@ -291,6 +295,7 @@ impl Index {
         if m.seals_since_flush < SEALS_PER_FLUSH {
             return Ok(());
         }
+        self.check_flush()?;
         self.engine.flush_rows_and_tables()?;
         m.seals_since_flush = 0;
         Ok(())

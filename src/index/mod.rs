@@ -87,6 +87,8 @@ pub(crate) struct Limits {
     pub(crate) segment_ids_max: Option<usize>,
     pub(crate) segment_age: Duration,
     pub(crate) background: bool,
+    /// Free bytes below which writes are refused; 0: never.
+    pub(crate) free_bytes_min: u64,
 }
 
 /// Counters of the index.

@@ -23,8 +23,13 @@ use super::maintain::{Ingested, Maintenance};
 use super::record::{FOR_EVER_MS, Meta, Slice, State};
 use super::run::{Run, RunKey, RunPlan, RunWriter, WrittenRun};
 use super::segment::Segment;
+use super::space::WORK_SHARE;
 use super::view::Generation;
 use super::{Index, meta, names};
+
+/// How often writing a run looks for room, and about what it has written between.
+pub(super) const RECORDS_PER_LOOK: usize = 1 << 14;
+pub(super) const LOOK_BYTES: usize = 1 << 20;
 
 /// The runs of one seal while they are written: one per generation.
 struct Runs<'a> {
@@ -125,6 +130,9 @@ impl Index {
         let set = segment.set();
         let (mut id, mut extras) = (Vec::new(), Vec::new());
         for (i, (hash, at)) in order.iter().enumerate() {
+            if i.is_multiple_of(RECORDS_PER_LOOK) {
+                self.check_room_for(LOOK_BYTES, WORK_SHARE)?;
+            }
             if let Some((_, ahead)) = order.get(i + AHEAD) {
                 set.prefetch_entry(*ahead);
             }

@@ -15,7 +15,8 @@
 //! - N2: a stop ends only after a probe was written *and* synced, under the gate; so everything
 //!   written before the stop is durable then.
 //!
-//! Failure: any other error of the probe poisons the store.
+//! Failure: any other error of the probe poisons the store, and so does an engine that does not
+//! go on although there is room (N3: RocksDB can't when the disk fills just as it begins a log).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -36,6 +37,7 @@ pub(crate) struct Space {
     changed: Condvar,
     /// Calls that were refused for want of space.
     pub(crate) refusals: AtomicU64,
+    looked: Mutex<Stopwatch>,
     /// RocksDB's background failures after which it was found to go on.
     overcome: AtomicU64,
 }
@@ -43,8 +45,20 @@ pub(crate) struct Space {
 struct Stopped {
     why: String,
     probed: Stopwatch,
+    /// Since when there has been room.
+    room_since: Option<Stopwatch>,
 }
 
+/// The part of the reserve that commits leave, looked at so often, or for a commit so large.
+const COMMIT_SHARE: u64 = 8;
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+const COMMIT_BYTES: usize = 1 << 20;
+/// … and the part that background work leaves.
+pub(super) const WORK_SHARE: u64 = 4;
+/// The room that a flush needs at the least.
+const FLUSH_BYTES: u64 = 2 << 20;
+/// How long RocksDB may take to go on once there is room; it looks every five seconds.
+const GOES_ON_WITHIN: Duration = Duration::from_secs(15);
 /// How often a probe is written while stopped.
 const PROBE_EVERY: Duration = Duration::from_millis(500);
 
@@ -56,6 +70,7 @@ impl Space {
             stopped: Mutex::new(None),
             changed: Condvar::new(),
             refusals: AtomicU64::new(0),
+            looked: Mutex::new(Stopwatch::start()),
             overcome: AtomicU64::new(0),
         }
     }
@@ -111,10 +126,13 @@ impl Space {
         if !self.is_stopped() {
             log::warn!("writes wait for room on the disk: {why}");
         }
-        *self.stopped.lock() = Some(Stopped {
+        let mut stopped = self.stopped.lock();
+        *stopped = Some(Stopped {
             why: why.to_string(),
             probed: Stopwatch::start(),
+            room_since: stopped.take().and_then(|s| s.room_since),
         });
+        drop(stopped);
         self.is_stopped.store(true, Ordering::Release);
     }
 
@@ -131,6 +149,20 @@ impl Space {
         stopped
             .as_mut()
             .is_some_and(|s| s.probed.restart_after(PROBE_EVERY))
+    }
+
+    /// Notes whether there is room; true if there has been long enough for RocksDB to go on.
+    fn note_room(&self, is_there: bool) -> bool {
+        let mut stopped = self.stopped.lock();
+        let Some(stopped) = stopped.as_mut() else {
+            return false;
+        };
+        if !is_there {
+            stopped.room_since = None;
+            return false;
+        }
+        let since = stopped.room_since.get_or_insert_with(Stopwatch::start);
+        since.elapsed() > GOES_ON_WITHIN
     }
 
     /// Waits until writes go on (N1), or `give_up` says not to.
@@ -151,6 +183,7 @@ impl Index {
         is_written: impl FnOnce() -> Result<bool>,
     ) -> Error {
         if error.kind() == ErrorKind::Full && matches!(is_written(), Ok(false)) {
+            self.space.refusals.fetch_add(1, Ordering::Relaxed);
             self.space.stop(error.message());
             self.room_changed.notify_all();
             let what = "the disk is full; nothing was recorded";
@@ -163,10 +196,52 @@ impl Index {
     }
 
     /// Refuses or admits writes by the free space there is.
-    pub(crate) fn set_low(&self, low: bool) {
-        if self.space.set_low(low) {
+    pub(crate) fn check_free(&self) -> Result<()> {
+        let least = self.limits.free_bytes_min;
+        if least > 0
+            && let Some(free) = self.engine.home().free_bytes()?
+            && self.space.set_low(free < least)
+        {
             self.room_may_have_changed();
         }
+        Ok(())
+    }
+
+    /// Whether so many bytes can be written without using the last part of the reserve up,
+    /// which is RocksDB's: for its log, which it must not find the end of the disk with.
+    ///
+    /// # Errors
+    /// `Full` if not.
+    pub(super) fn check_room_for(&self, bytes: usize, share: u64) -> Result<()> {
+        let least = self.limits.free_bytes_min / share;
+        if least > 0
+            && let Some(free) = self.engine.home().free_bytes()?
+            && free < least.saturating_add(2 * bytes as u64)
+        {
+            self.space.set_low(true);
+            return Err(self.space.refusal());
+        }
+        Ok(())
+    }
+
+    /// The same for a commit, under the gate: looked at once a millisecond.
+    pub(super) fn check_commit(&self, bytes: usize) -> Result<()> {
+        self.space.check_engine()?;
+        if bytes >= COMMIT_BYTES || self.space.looked.lock().restart_after(LOOK_EVERY) {
+            self.check_room_for(bytes, COMMIT_SHARE)?;
+        }
+        Ok(())
+    }
+
+    /// Whether RocksDB may be asked to flush. Whatever the reserve: when it finds the disk full
+    /// as it begins a log, it stops for good.
+    pub(super) fn check_flush(&self) -> Result<()> {
+        let free = self.engine.home().free_bytes()?;
+        if free.is_some_and(|free| free < FLUSH_BYTES) {
+            let text = format!("there is no room to flush: less than {FLUSH_BYTES} bytes");
+            return Err(Error::new(ErrorKind::Full, text));
+        }
+        Ok(())
     }
 
     /// Whether a probe is due: writes are refused, or RocksDB's background work failed since the
@@ -188,6 +263,18 @@ impl Index {
         self.engine.background_errors() > self.space.overcome.load(Ordering::Acquire)
     }
 
+    /// RocksDB that does not go on although there has been room for long never will: it met the
+    /// end of the disk where it can't go on from, as it began a log.
+    fn give_up_on_room(&self) {
+        let needed = self.engine.resume_bytes();
+        let free = self.engine.home().free_bytes().ok().flatten();
+        if self.space.note_room(free.is_some_and(|free| free > needed)) {
+            self.poison
+                .set("RocksDB does not go on after the disk was full".to_string());
+            self.durable.wake();
+        }
+    }
+
     /// Finds out whether RocksDB takes writes again, by writing the mark, and admits them then.
     pub(crate) fn probe(&self) -> Result<()> {
         self.poison.check()?;
@@ -199,6 +286,7 @@ impl Index {
             // Under the gate, so that nobody's write fails between the probe and the sync.
             let _gate = self.gate.lock();
             if let Err(error) = self.engine.write(&rows.whole()) {
+                self.give_up_on_room();
                 return Err(self.write_failed(error, || Ok(false)));
             }
             self.durable.sync_always(&self.engine, &self.poison)?;
