@@ -27,9 +27,11 @@ pub enum ErrorKind {
     ForeignHandle,
     /// A closure called back into the store for an id or a row that it holds itself.
     Reentrant,
-    /// Waiting took longer than `wait_max`. Nothing was recorded; try again.
+    /// Waiting took longer than `wait_max`, or the process has no descriptor or memory to spare.
+    /// Nothing was recorded; try again.
     Busy,
-    /// A limit or the disk is full. Nothing was recorded; reads still work.
+    /// A limit or the disk is full. Nothing was recorded; reads still work. A full disk passes:
+    /// try again.
     Full,
     /// The store stopped writing after a failed write or sync: close it and open it again.
     Degraded,

@@ -182,6 +182,7 @@ pub enum Health {
         /// All runs.
         filters: usize,
     },
-    /// It does not write, or its background work stopped, or time is frozen.
+    /// It does not write, or its background work failed, or time is frozen. The text says which,
+    /// and whether it passes by itself (a full disk) or takes a reopening.
     Degraded(String),
 }

@@ -267,8 +267,8 @@ impl Store {
     /// however many commits it covers.
     ///
     /// # Errors
-    /// `Degraded` if it failed: the store stops writing then, and a reopening decides what is
-    /// there.
+    /// `Full` while the disk is: nothing is lost, sync again when there is room. `Degraded` if it
+    /// failed: the store stops writing then, and a reopening decides what is there.
     pub fn sync(&self) -> Result<()> {
         self.shared.core()?.committer.sync()
     }

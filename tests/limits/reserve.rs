@@ -92,11 +92,17 @@ fn with_a_reserve_a_disk_that_others_fill_never_fails_a_write() {
         load.reads_go_on();
         let sealed = store.seal();
         assert!(sealed.is_ok() || sealed.is_err_and(|e| e.is_retryable()));
-        assert!(store.stats().unwrap().background.errors == 0, "RocksDB met the end");
+        assert!(
+            store.stats().unwrap().background.errors == 0,
+            "RocksDB met the end"
+        );
         drop(ballast);
         empty(disk.root());
         let waited = until("it goes on", || load.step());
-        assert!(waited.as_secs() < 3, "{waited:?}: nothing had to be overcome");
+        assert!(
+            waited.as_secs() < 3,
+            "{waited:?}: nothing had to be overcome"
+        );
         until("background work goes on", || store.seal().is_ok());
     }
     load.sync();
