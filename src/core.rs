@@ -275,13 +275,14 @@ impl Background for Core {
         }
         if self.stop_checked.lock().restart_after(STOP_EVERY) {
             self.index().check_write_stop();
+            self.index().check_failures();
         }
         let index = self.index();
         let floor_is_due = self.floor_renewed.lock().elapsed() >= FLOOR_EVERY
             && index.written() > index.floor_n()
             && !index.poison.is_set();
         // While the engine takes no writes, a probe is all there is to do.
-        if index.space.is_stopped() || index.has_new_failures() {
+        if index.space.awaits_probe() {
             return index.probe_is_due();
         }
         floor_is_due || index.is_due()
@@ -292,9 +293,7 @@ impl Background for Core {
             return;
         }
         let guard = PoisonOnPanic(self.index());
-        if (self.index().space.is_stopped() || self.index().has_new_failures())
-            && self.index().probe().is_err()
-        {
+        if self.index().space.awaits_probe() && self.index().probe().is_err() {
             // Kept in the space, or in the poison.
             return;
         }

@@ -227,7 +227,7 @@ impl Index {
         let _m = self.maintenance.lock();
         self.persist_mark()?;
         self.renew_floor()?;
-        match self.check_flush() {
+        match self.check_engine_room() {
             Ok(()) => self.engine.flush_rows_and_tables(),
             // The next open replays more.
             Err(_) => Ok(()),
@@ -295,7 +295,7 @@ impl Index {
         if m.seals_since_flush < SEALS_PER_FLUSH {
             return Ok(());
         }
-        self.check_flush()?;
+        self.check_engine_room()?;
         self.engine.flush_rows_and_tables()?;
         m.seals_since_flush = 0;
         Ok(())

@@ -274,6 +274,7 @@ impl Index {
     fn put_rows(&self, rows: &Rep) -> Result<()> {
         self.poison.check()?;
         self.space.check_engine()?;
+        self.check_engine_room()?;
         let _gate = self.gate.lock();
         let written = self.engine.write(&rows.whole());
         written.map_err(|error| {

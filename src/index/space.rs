@@ -38,6 +38,8 @@ pub(crate) struct Space {
     /// Calls that were refused for want of space.
     pub(crate) refusals: AtomicU64,
     looked: Mutex<Stopwatch>,
+    /// Whether they are more than that, as of the last look.
+    is_suspect: AtomicBool,
     /// RocksDB's background failures after which it was found to go on.
     overcome: AtomicU64,
 }
@@ -55,8 +57,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 const COMMIT_BYTES: usize = 1 << 20;
 /// … and the part that background work leaves.
 pub(super) const WORK_SHARE: u64 = 4;
-/// The room that a flush needs at the least.
-const FLUSH_BYTES: u64 = 2 << 20;
+/// The room that RocksDB needs at the least to begin a log.
+const ENGINE_BYTES: u64 = 2 << 20;
 /// How long RocksDB may take to go on once there is room; it looks every five seconds.
 const GOES_ON_WITHIN: Duration = Duration::from_secs(15);
 /// How often a probe is written while stopped.
@@ -71,6 +73,7 @@ impl Space {
             changed: Condvar::new(),
             refusals: AtomicU64::new(0),
             looked: Mutex::new(Stopwatch::start()),
+            is_suspect: AtomicBool::new(false),
             overcome: AtomicU64::new(0),
         }
     }
@@ -87,6 +90,11 @@ impl Space {
 
     pub(crate) fn is_low(&self) -> bool {
         self.low.load(Ordering::Acquire)
+    }
+
+    /// Whether RocksDB may not take writes: only a probe tells.
+    pub(crate) fn awaits_probe(&self) -> bool {
+        self.is_stopped() || self.is_suspect.load(Ordering::Acquire)
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
@@ -233,12 +241,12 @@ impl Index {
         Ok(())
     }
 
-    /// Whether RocksDB may be asked to flush. Whatever the reserve: when it finds the disk full
-    /// as it begins a log, it stops for good.
-    pub(super) fn check_flush(&self) -> Result<()> {
+    /// Whether RocksDB may be asked to flush, or to write what no caller waits for. Whatever the
+    /// reserve: when it finds the disk full as it begins a log, it stops for good.
+    pub(super) fn check_engine_room(&self) -> Result<()> {
         let free = self.engine.home().free_bytes()?;
-        if free.is_some_and(|free| free < FLUSH_BYTES) {
-            let text = format!("there is no room to flush: less than {FLUSH_BYTES} bytes");
+        if free.is_some_and(|free| free < ENGINE_BYTES) {
+            let text = format!("the disk has less than {ENGINE_BYTES} bytes left");
             return Err(Error::new(ErrorKind::Full, text));
         }
         Ok(())
@@ -255,7 +263,13 @@ impl Index {
             self.room_may_have_changed();
             return self.space.probe_is_due();
         }
-        self.has_new_failures()
+        self.space.is_suspect.load(Ordering::Acquire)
+    }
+
+    /// Looks whether RocksDB's background work failed.
+    pub(crate) fn check_failures(&self) {
+        let is_suspect = self.has_new_failures();
+        self.space.is_suspect.store(is_suspect, Ordering::Release);
     }
 
     /// Whether RocksDB's background work failed and it is not known yet whether that passed.
@@ -278,6 +292,8 @@ impl Index {
     /// Finds out whether RocksDB takes writes again, by writing the mark, and admits them then.
     pub(crate) fn probe(&self) -> Result<()> {
         self.poison.check()?;
+        self.check_engine_room()
+            .inspect_err(|_| drop(self.space.note_room(false)))?;
         let failures = self.engine.background_errors();
         let now = self.time.now_ms();
         let mut rows = Rep::default();
@@ -296,6 +312,7 @@ impl Index {
         }
         self.time.set_persisted(now);
         self.space.overcome.fetch_max(failures, Ordering::AcqRel);
+        self.check_failures();
         self.durable.wake();
         self.room_may_have_changed();
         Ok(())

@@ -74,6 +74,14 @@ pub(crate) fn fill(root: &Path) {
     }
 }
 
+/// Fills the disk and leaves so many bytes.
+pub(crate) fn fill_leaving(root: &Path, bytes: u64) {
+    fill(root);
+    let file = File::options().write(true).open(ballast(root)).unwrap();
+    let size = file.metadata().unwrap().len();
+    file.set_len(size - bytes).unwrap();
+}
+
 /// Makes room again.
 pub(crate) fn empty(root: &Path) {
     let _ = fs::remove_file(ballast(root));

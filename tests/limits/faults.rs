@@ -245,22 +245,36 @@ fn after_an_io_error_of_background_work_it_stops_until_the_store_is_reopened() {
 /// A filter snapshot that can't be written costs nothing but time, and is written later.
 #[test]
 fn a_snapshot_that_fails_is_written_later() {
+    for failure in [Failure::NoSpace, Failure::OpenFiles, Failure::Io] {
+        snapshot_fails(failure);
+    }
+}
+
+fn snapshot_fails(failure: Failure) {
     let dir = tempfile::tempdir().unwrap();
     let clock = firstseen::ManualClock::new();
     let options = small()
         .background(false)
         .clock(firstseen::Clock::Manual(clock.clone()));
-    let store = Store::open(dir.path(), options).unwrap();
+    let mut store = Store::open(dir.path(), options).unwrap();
     let mut load = Load::new(&store, Durability::Written);
     some_batches(&mut load, 20);
     store.seal().unwrap();
     store
-        .inject(fault(Place::SmallFile, Failure::NoSpace, 0, 1))
+        .inject(fault(Place::SmallFile, failure, 0, 1))
         .unwrap();
     // The generation closes to new ids, and lives on.
     clock.advance(days(3));
-    assert_eq!(store.seal().unwrap_err().kind(), ErrorKind::Full);
+    assert!(store.seal().is_err());
     load.reads_go_on();
+    if failure == Failure::Io {
+        assert!(store.seal().is_err(), "it was made again");
+        let acknowledged = load.acknowledged;
+        drop(load);
+        store = store.crash_and_reopen().unwrap();
+        load = Load::new(&store, Durability::Written);
+        load.acknowledged = acknowledged;
+    }
     store.seal().unwrap();
     let snapshots = std::fs::read_dir(dir.path().join("filters"))
         .unwrap()

@@ -7,7 +7,7 @@ use std::time::Duration;
 use firstseen::{Durability, Health, Store};
 
 use super::child;
-use super::disk::{Disk, empty, fill};
+use super::disk::{Disk, empty, fill, fill_leaving};
 use super::load::{Load, verify};
 use super::{one_log, small, until};
 
@@ -111,4 +111,43 @@ fn a_full_disk_refuses_writes_answers_reads_and_passes_without_a_restart() {
 #[test]
 fn a_store_killed_on_a_full_disk_has_what_it_acknowledged() {
     each_level("full");
+}
+
+/// There is room for the log and none for the file that a memtable is flushed into. RocksDB
+/// latches that; it is found out, writes are refused meanwhile, and all of it passes.
+#[test]
+fn a_flush_that_finds_no_room_passes_without_a_restart() {
+    let Some(disk) = Disk::mount(96, "a flush on a full disk") else {
+        return;
+    };
+    let store = Store::open(disk.store(), one_log()).unwrap();
+    let mut load = Load::new(&store, Durability::Written);
+    for _ in 0..2500 {
+        assert!(load.step());
+    }
+    // Every eighth seal flushes the tables; theirs holds some ten MiB by now.
+    for _ in 0..7 {
+        store.seal().unwrap();
+        assert!(load.step());
+    }
+    fill_leaving(disk.root(), 3 << 20);
+    assert!(store.seal().unwrap_err().is_retryable());
+    assert!(
+        store.stats().unwrap().background.errors > 0,
+        "no flush failed"
+    );
+    load.reads_go_on();
+    until("it is refused", || !load.step());
+    load.reads_go_on();
+    empty(disk.root());
+    let waited = until("writes go on", || load.step());
+    assert!(waited < Duration::from_secs(12), "{waited:?}");
+    until("it is well", || {
+        store.seal().is_ok() && store.health() == Health::Ready
+    });
+    load.reads_go_on();
+    let acknowledged = load.acknowledged;
+    drop(load);
+    let store = store.crash_and_reopen().unwrap();
+    verify(&store, acknowledged, false);
 }
