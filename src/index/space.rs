@@ -292,8 +292,10 @@ impl Index {
     /// Finds out whether RocksDB takes writes again, by writing the mark, and admits them then.
     pub(crate) fn probe(&self) -> Result<()> {
         self.poison.check()?;
-        self.check_engine_room()
-            .inspect_err(|_| drop(self.space.note_room(false)))?;
+        if let Err(error) = self.check_engine_room() {
+            self.space.note_room(false);
+            return Err(error);
+        }
         let failures = self.engine.background_errors();
         let now = self.time.now_ms();
         let mut rows = Rep::default();
