@@ -268,10 +268,10 @@ impl Background for Core {
         if !self.background {
             return false;
         }
-        if self.space_checked.lock().restart_after(SPACE_EVERY) {
-            if let Err(error) = self.index().check_free() {
-                log::warn!("free space is not known: {error}");
-            }
+        if self.space_checked.lock().restart_after(SPACE_EVERY)
+            && let Err(error) = self.index().check_free()
+        {
+            log::warn!("free space is not known: {error}");
         }
         if self.stop_checked.lock().restart_after(STOP_EVERY) {
             self.index().check_write_stop();

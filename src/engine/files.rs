@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::clock;
 use crate::error::{Error, ErrorKind, Result};
 
-#[cfg(any(test, feature = "testing"))]
+#[cfg(feature = "testing")]
 use super::inject::Faults;
 use super::inject::{Place, at};
 #[cfg(any(test, feature = "testing"))]
@@ -27,7 +27,7 @@ pub(crate) struct Home {
     #[cfg(any(test, feature = "testing"))]
     pub(super) memory: Option<std::sync::Arc<Memory>>,
     /// What a test wants to fail.
-    #[cfg(any(test, feature = "testing"))]
+    #[cfg(feature = "testing")]
     pub(crate) faults: std::sync::Arc<Faults>,
 }
 
@@ -52,6 +52,7 @@ impl Home {
         Ok(Home {
             dir: PathBuf::from(memory::PATH),
             memory,
+            #[cfg(feature = "testing")]
             faults: std::sync::Arc::default(),
         })
     }
@@ -61,7 +62,7 @@ impl Home {
             dir: dir.to_path_buf(),
             #[cfg(any(test, feature = "testing"))]
             memory: None,
-            #[cfg(any(test, feature = "testing"))]
+            #[cfg(feature = "testing")]
             faults: std::sync::Arc::default(),
         }
     }

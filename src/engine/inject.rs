@@ -9,6 +9,10 @@ use crate::error::Result;
 use super::Home;
 
 /// Which call of the engine fails.
+#[cfg_attr(
+    not(feature = "testing"),
+    expect(unreachable_pub, reason = "named by every call, public for tests only")
+)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Place {
@@ -33,6 +37,7 @@ pub enum Place {
 }
 
 /// With what it fails.
+#[cfg(feature = "testing")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Failure {
@@ -45,6 +50,7 @@ pub enum Failure {
 }
 
 /// Makes calls at a place fail: the first `skip` pass, the next `times` fail.
+#[cfg(feature = "testing")]
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
     /// Where.
@@ -59,17 +65,17 @@ pub struct Fault {
 
 /// Makes an engine call, unless a test wants it to fail.
 pub(super) fn at<T>(home: &Home, place: Place, call: impl FnOnce() -> Result<T>) -> Result<T> {
-    #[cfg(any(test, feature = "testing"))]
+    #[cfg(feature = "testing")]
     home.faults.meet(place)?;
-    #[cfg(not(any(test, feature = "testing")))]
+    #[cfg(not(feature = "testing"))]
     let _ = (home, place);
     call()
 }
 
-#[cfg(any(test, feature = "testing"))]
+#[cfg(feature = "testing")]
 pub(crate) use asked_for::Faults;
 
-#[cfg(any(test, feature = "testing"))]
+#[cfg(feature = "testing")]
 mod asked_for {
     use parking_lot::Mutex;
 
@@ -82,12 +88,10 @@ mod asked_for {
     pub(crate) struct Faults(Mutex<Vec<Fault>>);
 
     impl Faults {
-        #[cfg(feature = "testing")]
         pub(crate) fn add(&self, fault: Fault) {
             self.0.lock().push(fault);
         }
 
-        #[cfg(feature = "testing")]
         pub(crate) fn clear(&self) {
             self.0.lock().clear();
         }

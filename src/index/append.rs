@@ -13,7 +13,7 @@
 use std::sync::atomic::Ordering;
 
 use crate::engine::{Family, Rep, failpoint};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
 use crate::poison::Poison;
 
 use super::Index;
@@ -103,7 +103,8 @@ impl Index {
             }
         };
         #[cfg(feature = "testing")]
-        let asked_for = || Error::new(ErrorKind::Busy, "a test asked for this failure");
+        let asked_for =
+            || crate::error::Error::new(ErrorKind::Busy, "a test asked for this failure");
         #[cfg(feature = "testing")]
         let failure = self.fail_next.lock().take();
         #[cfg(feature = "testing")]

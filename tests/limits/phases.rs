@@ -86,7 +86,9 @@ pub(crate) fn work(words: &[&str]) {
     assert!(filled.load(Ordering::SeqCst), "{words:?} was not passed");
     load.reads_go_on();
     match words[3] {
-        "some" => (0..20).for_each(|_| drop(load.step())),
+        "some" => (0..20).for_each(|_| {
+            load.step();
+        }),
         // Until the log meets the end of the disk as well.
         _ => load.until_refused(),
     }
