@@ -25,11 +25,11 @@ pub(crate) struct Core {
     pub(crate) caps: DraftCaps,
     pub(crate) resources: Resources,
     recovered_short: Option<(u64, u64)>,
-    free_bytes_min: u64,
     buffer_interval: Duration,
     background: bool,
     floor_renewed: Mutex<Stopwatch>,
     space_checked: Mutex<Stopwatch>,
+    stop_checked: Mutex<Stopwatch>,
     /// Declared last: the directory is ours until everything else is gone.
     _lock: Option<File>,
 }
@@ -44,8 +44,13 @@ enum CloseMode {
 
 /// How often the floor rises in unsynced use.
 const FLOOR_EVERY: Duration = Duration::from_secs(1);
-/// How often free space and RocksDB's write stop are looked at.
-const SPACE_EVERY: Duration = Duration::from_millis(200);
+/// How often free space is looked at: in that time nobody fills the default reserve.
+const SPACE_EVERY: Duration = Duration::from_millis(20);
+/// How often RocksDB's write stop is looked at.
+const STOP_EVERY: Duration = Duration::from_millis(200);
+/// Bounds of a log's memtable.
+const LOG_BUFFER_BYTES_MIN: usize = 4 << 20;
+const LOG_BUFFER_BYTES_MAX: usize = 256 << 20;
 /// Descriptors left to the rest of the process.
 const FILES_SPARED: u64 = 64;
 
@@ -58,6 +63,7 @@ impl Core {
             segment_ids_max: options.segment_ids_max,
             segment_age: options.segment_age_max,
             background: options.background,
+            free_bytes_min: options.free_bytes_min,
         };
         let settings = settings(home, options, &resources);
         let opened = index::open(Opening {
@@ -87,14 +93,14 @@ impl Core {
             },
             resources,
             recovered_short: opened.short,
-            free_bytes_min: options.free_bytes_min,
             buffer_interval: options.buffer_interval,
             background: options.background,
             floor_renewed: Mutex::new(Stopwatch::start()),
             space_checked: Mutex::new(Stopwatch::start()),
+            stop_checked: Mutex::new(Stopwatch::start()),
             _lock: opened.lock,
         };
-        core.check_space()?;
+        core.index().check_free()?;
         Ok(Arc::new(core))
     }
 
@@ -109,30 +115,17 @@ impl Core {
         &self.committer.index
     }
 
-    /// Refuses or admits writes by the free space there is.
-    fn check_space(&self) -> Result<()> {
-        if self.free_bytes_min > 0
-            && let Some(free) = self.index().engine.home().free_bytes()?
-        {
-            self.index().set_full(free < self.free_bytes_min);
-        }
-        Ok(())
-    }
-
     pub(crate) fn health(&self) -> Health {
         let index = self.index();
         if let Some(why) = index.poison.why() {
             return Health::Degraded(why.to_string());
         }
-        if let Some(why) = index.stopped() {
-            return Health::Degraded(format!("background work stopped: {why}"));
+        if let Some(why) = index.space.why().or_else(|| index.trouble()) {
+            return Health::Degraded(why);
         }
-        let errors = index.engine.background_errors();
-        if errors > 0 {
-            return Health::Degraded(format!("RocksDB's background work failed {errors} times"));
-        }
-        if index.is_full() {
-            return Health::Degraded("the disk has too little free space".to_string());
+        if index.has_new_failures() {
+            let why = "RocksDB's background work failed; whether it goes on is not known yet";
+            return Health::Degraded(why.to_string());
         }
         if let ClockState::Frozen { by } = index.time.state() {
             let ahead = by.as_secs();
@@ -244,10 +237,17 @@ pub(crate) fn settings(home: Home, options: &Options, resources: &Resources) -> 
         home,
         caches: shared.caches.clone(),
         tuning: options.tuning.clone(),
-        log_buffer_bytes: 256 << 20,
+        log_buffer_bytes: log_buffer_bytes(shared.segment_bytes_most()),
         wal_bytes_max: options.wal_bytes_max,
         open_files_max: open_files_max(shared.pool.stores()),
     }
+}
+
+/// The size of a log's memtable that makes RocksDB flush it: above what a segment's log takes,
+/// also with one id a commit, since a log normally lives and dies in its memtable. Not more,
+/// since after a full disk RocksDB waits for so much free space before it goes on.
+fn log_buffer_bytes(segment_bytes: usize) -> usize {
+    (2 * segment_bytes).clamp(LOG_BUFFER_BYTES_MIN, LOG_BUFFER_BYTES_MAX)
 }
 
 /// What RocksDB may keep open for one more store, from the process's limit.
@@ -272,16 +272,23 @@ impl Background for Core {
         if !self.background {
             return false;
         }
-        if self.space_checked.lock().restart_after(SPACE_EVERY) {
-            if let Err(error) = self.check_space() {
-                log::warn!("free space is not known: {error}");
-            }
+        if self.space_checked.lock().restart_after(SPACE_EVERY)
+            && let Err(error) = self.index().check_free()
+        {
+            log::warn!("free space is not known: {error}");
+        }
+        if self.stop_checked.lock().restart_after(STOP_EVERY) {
             self.index().check_write_stop();
+            self.index().check_failures();
         }
         let index = self.index();
         let floor_is_due = self.floor_renewed.lock().elapsed() >= FLOOR_EVERY
             && index.written() > index.floor_n()
             && !index.poison.is_set();
+        // While the engine takes no writes, a probe is all there is to do.
+        if index.space.awaits_probe() {
+            return index.probe_is_due();
+        }
         floor_is_due || index.is_due()
     }
 
@@ -290,6 +297,10 @@ impl Background for Core {
             return;
         }
         let guard = PoisonOnPanic(self.index());
+        if self.index().space.awaits_probe() && self.index().probe().is_err() {
+            // Kept in the space, or in the poison.
+            return;
+        }
         if self.floor_renewed.lock().restart_after(FLOOR_EVERY)
             && let Err(error) = self.index().renew_floor()
         {

@@ -27,9 +27,11 @@ pub enum ErrorKind {
     ForeignHandle,
     /// A closure called back into the store for an id or a row that it holds itself.
     Reentrant,
-    /// Waiting took longer than `wait_max`. Nothing was recorded; try again.
+    /// Waiting took longer than `wait_max`, or the process has no descriptor or memory to spare.
+    /// Nothing was recorded; try again.
     Busy,
-    /// A limit or the disk is full. Nothing was recorded; reads still work.
+    /// A limit or the disk is full. Nothing was recorded; reads still work. A full disk passes:
+    /// try again.
     Full,
     /// The store stopped writing after a failed write or sync: close it and open it again.
     Degraded,
@@ -192,9 +194,15 @@ impl StdError for Error {
 
 impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Error {
+        use std::io::ErrorKind as Io;
         let kind = match error.kind() {
-            std::io::ErrorKind::StorageFull => ErrorKind::Full,
-            std::io::ErrorKind::InvalidInput | std::io::ErrorKind::NotFound => ErrorKind::Invalid,
+            Io::StorageFull | Io::QuotaExceeded | Io::FileTooLarge => ErrorKind::Full,
+            Io::InvalidInput | Io::NotFound | Io::ReadOnlyFilesystem | Io::PermissionDenied => {
+                ErrorKind::Invalid
+            }
+            Io::OutOfMemory | Io::WouldBlock => ErrorKind::Busy,
+            // The kinds don't name it yet.
+            _ if error.to_string().contains("Too many open files") => ErrorKind::Busy,
             _ => ErrorKind::Degraded,
         };
         Error::new(kind, error.to_string()).with_source(error)

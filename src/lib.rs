@@ -81,6 +81,8 @@ pub use batch::{Batch, Submitted, Writes};
 #[cfg(feature = "testing")]
 pub use clock::ManualClock;
 pub use clock::{Clock, ClockState};
+#[cfg(feature = "testing")]
+pub use engine::{Failure, Injection, Place};
 pub use error::{Error, ErrorKind, Recorded, Result};
 pub use id::Id;
 pub use key::{Key, KeyError, Part, Parts, header};

@@ -12,15 +12,17 @@
 //! Invariants
 //! 1. A hint never changes what the program computes, and never faults.
 //!
-//! Concurrency: none. Failure: none; where the target lacks a hint, the code is right, only
-//! slower.
+//! Concurrency: none. Failure: memory that is not to be had is an error, not the end of the
+//! process; where the target lacks a hint, the code is right, only slower.
 
+use std::alloc::{Layout, alloc_zeroed};
 use std::ffi::c_void;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::slice;
 
+use crate::error::{Error, ErrorKind, Result};
 use crate::sync::atomic::AtomicU64;
 
 /// A type for which all zero bits are a value.
@@ -103,23 +105,53 @@ impl<T: PartialEq> PartialEq for Table<T> {
 impl<T: Eq> Eq for Table<T> {}
 
 /// So many zeroes, on huge pages where the system has them.
-pub(crate) fn zeroed<T: Zeroable>(count: usize) -> Table<T> {
-    let bytes = count * size_of::<T>();
+///
+/// # Errors
+/// `Busy` if the system has not so much memory for this process now.
+pub(crate) fn zeroed<T: Zeroable>(count: usize) -> Result<Table<T>> {
+    let bytes = count.saturating_mul(size_of::<T>());
     if bytes >= HUGE_BYTES_MIN
         && let Some((start, home)) = mapped(bytes)
     {
         let start = start.cast();
-        return Table { start, count, home };
+        return Ok(Table { start, count, home });
     }
-    let memory = Box::<[T]>::new_zeroed_slice(count);
-    // SAFETY: all bits are zero, which is a value of a `Zeroable` type.
-    let memory = unsafe { memory.assume_init() };
-    Table {
+    Ok(Table {
         // A box gives its pointer away only once; from here on the table owns it.
-        start: NonNull::from(Box::leak(memory)).cast(),
+        start: NonNull::from(Box::leak(allocate::<T>(count)?)).cast(),
         count,
         home: Home::Boxed,
+    })
+}
+
+/// Zeroes from the system, without the abort of the usual ways when there are none.
+fn allocate<T: Zeroable>(count: usize) -> Result<Box<[T]>> {
+    let none = || {
+        let bytes = count.saturating_mul(size_of::<T>());
+        let text = format!("the system has no {bytes} bytes of memory for a table");
+        Error::new(ErrorKind::Busy, text)
+    };
+    let layout = Layout::array::<T>(count).map_err(|_| none())?;
+    if layout.size() == 0 {
+        return Ok(Box::default());
     }
+    // SAFETY: the layout is not empty. The memory is that of `count` values whose bits are all
+    // zero, which is a value of a `Zeroable` type, and the box frees it by the same layout.
+    unsafe {
+        let start = NonNull::new(alloc_zeroed(layout).cast::<T>()).ok_or_else(none)?;
+        let all = std::ptr::slice_from_raw_parts_mut(start.as_ptr(), count);
+        Ok(Box::from_raw(all))
+    }
+}
+
+/// Makes room in a list for so many values in all.
+///
+/// # Errors
+/// As [`zeroed`].
+pub(crate) fn reserve<T>(list: &mut Vec<T>, count: usize) -> Result<()> {
+    let more = count.saturating_sub(list.len());
+    list.try_reserve_exact(more)
+        .map_err(|e| Error::new(ErrorKind::Busy, format!("no memory for a list: {e}")))
 }
 
 /// Fresh zero bytes that begin on a huge page. None if the system has none to give: the
@@ -206,9 +238,21 @@ mod tests {
     }
 
     #[test]
+    fn memory_that_is_not_to_be_had_is_an_error() {
+        for count in [usize::MAX / 64, usize::MAX / 2] {
+            let error = zeroed::<AtomicU64>(count).expect_err("nobody has so much");
+            assert_eq!(error.kind(), ErrorKind::Busy);
+            assert!(error.to_string().contains("memory"), "{error}");
+        }
+        let mut list: Vec<u64> = vec![1];
+        assert!(reserve(&mut list, usize::MAX / 16).is_err());
+        assert!(reserve(&mut list, 100).is_ok() && list == [1]);
+    }
+
+    #[test]
     fn small_and_large_memory_is_zero() {
         for count in [0, 1, 1 << 20] {
-            let memory = zeroed::<AtomicU64>(count);
+            let memory = zeroed::<AtomicU64>(count).expect("there is memory");
             assert_eq!(memory.len(), count);
             assert!(
                 memory

@@ -131,7 +131,10 @@ impl Options {
     }
 
     /// Writes are refused with `Full` while the file system has less free space than this,
-    /// in bytes. Reads go on. Default: 64 MiB; 0 turns it off.
+    /// in bytes; nothing is recorded then, and the same call may be made again. Reads go on, and
+    /// so does background work, which leaves a quarter of it. Default: 64 MiB, more than others
+    /// fill between two looks (20 ms). 0 turns it off: then a write may meet the end of the
+    /// disk, which mostly passes too, some seconds later.
     pub fn free_bytes_min(mut self, bytes: u64) -> Options {
         self.free_bytes_min = bytes;
         self

@@ -1,6 +1,7 @@
 //! A store that must not write any more says so, and why.
 //!
-//! After a failed write or sync nobody knows what the disk holds. The store then answers
+//! After a failed write or sync nobody knows what the disk holds (but for a full disk, where a
+//! failed write left nothing: `index/space.rs`). The store then answers
 //! `Degraded` to everything that writes; closing and reopening it finds out.
 //!
 //! Whoever sets it, those who wait are told: what they wait for may be held by nobody who runs.

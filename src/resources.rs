@@ -122,6 +122,11 @@ impl Resources {
 }
 
 impl Shared {
+    /// The bytes a segment may use if there is only one store.
+    pub(crate) fn segment_bytes_most(&self) -> usize {
+        self.segment_bytes / 4
+    }
+
     /// The bytes one store's segment may use now: a quarter of the store's share, since one
     /// fills, two are sealed and one waits to be used again.
     pub(crate) fn segment_bytes(&self) -> usize {

@@ -37,6 +37,8 @@ pub struct Stats {
     pub ids_recorded: u64,
     /// Batches refused because an item stayed undecided.
     pub undecided: u64,
+    /// Writes refused because the disk was full or had less than `free_bytes_min` left.
+    pub refused_for_space: u64,
     /// The last commit written and the last one known durable, by number.
     pub written: u64,
     /// See `written`.
@@ -161,7 +163,9 @@ pub struct BackgroundStats {
     pub stalled: Duration,
     /// Threads that the stores of these resources share.
     pub threads: u64,
-    /// Failures of RocksDB's background work; its writes fail until the store is reopened.
+    /// Rounds of background work that failed; most are tried again ([`Health`] tells).
+    pub failures: u64,
+    /// Failures of RocksDB's own flushes and compactions. After a full disk it goes on by itself.
     pub errors: u64,
 }
 
@@ -178,6 +182,7 @@ pub enum Health {
         /// All runs.
         filters: usize,
     },
-    /// It does not write, or its background work stopped, or time is frozen.
+    /// It does not write, or its background work failed, or time is frozen. The text says which,
+    /// and whether it passes by itself (a full disk) or takes a reopening.
     Degraded(String),
 }

@@ -9,6 +9,8 @@ use crate::background::Background;
 use crate::batch::Batch;
 use crate::commit::DraftCaps;
 use crate::engine::Home;
+#[cfg(feature = "testing")]
+use crate::engine::Injection;
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::policy::Policy;
@@ -264,8 +266,8 @@ impl Store {
     /// however many commits it covers.
     ///
     /// # Errors
-    /// `Degraded` if it failed: the store stops writing then, and a reopening decides what is
-    /// there.
+    /// `Full` while the disk is: nothing is lost, sync again when there is room. `Degraded` if it
+    /// failed: the store stops writing then, and a reopening decides what is there.
     pub fn sync(&self) -> Result<()> {
         self.shared.core()?.committer.sync()
     }
@@ -365,6 +367,40 @@ impl Store {
                 NextCommit::UnknownLost => NextFailure::Lost,
                 NextCommit::UnknownWritten => NextFailure::After,
             });
+        Ok(())
+    }
+
+    /// Makes the engine's calls at a place fail; also after a reopening.
+    ///
+    /// # Errors
+    /// `Closed`.
+    #[cfg(feature = "testing")]
+    pub fn inject(&self, fault: Injection) -> Result<()> {
+        self.shared
+            .core()?
+            .committer
+            .index
+            .engine
+            .home()
+            .faults
+            .add(fault);
+        Ok(())
+    }
+
+    /// Takes back all faults that were asked for and not met yet.
+    ///
+    /// # Errors
+    /// `Closed`.
+    #[cfg(feature = "testing")]
+    pub fn clear_faults(&self) -> Result<()> {
+        self.shared
+            .core()?
+            .committer
+            .index
+            .engine
+            .home()
+            .faults
+            .clear();
         Ok(())
     }
 

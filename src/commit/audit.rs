@@ -60,6 +60,7 @@ impl Committer {
         else {
             return Ok(false);
         };
+        decision.room.check()?;
         let meta = Meta {
             state: State::Forgotten,
             over: true,

@@ -4,11 +4,12 @@
 //! buffer be written at once and then sees a duplicate. Their rows are invisible until then.
 //! The buffer is written before any other level, a sync, a forget and a row read.
 //!
-//! Failure: these commits were acknowledged already, so a failed write poisons the store; every
-//! later call learns of it.
+//! Failure: these commits were acknowledged already. If a write recorded nothing, as when the disk
+//! is full, they stay here, their ids held, until one succeeds; no more are taken meanwhile. If
+//! nobody knows what a write recorded, the store is poisoned; every later call learns of it.
 
 use crate::engine::Rep;
-use crate::error::Result;
+use crate::error::{Recorded, Result};
 use crate::index::{Index, LogBuilder, Room};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -57,11 +58,31 @@ impl Buffer {
     }
 
     /// Loses what is queued; what it holds keeps the committer, so it must not stay here.
-    #[cfg(feature = "testing")]
     pub(super) fn discard(&self) {
         let _flushing = self.flushing.lock();
         let taken = std::mem::take(&mut *self.pending.lock());
         taken.held.into_iter().for_each(|(held, _)| held.keep());
+    }
+
+    /// A row as what is queued leaves it; `None` if that does not touch it.
+    pub(super) fn row(&self, family: u32, key: &[u8]) -> Option<Option<Vec<u8>>> {
+        let _flushing = self.flushing.lock();
+        let pending = self.pending.lock();
+        pending
+            .rows
+            .last(family, key)
+            .map(|v| v.map(<[u8]>::to_vec))
+    }
+
+    /// Puts commits that were not written before those that came since.
+    fn put_back(&self, mut taken: Pending) -> Result<()> {
+        let mut pending = self.pending.lock();
+        pending.log.finish();
+        taken.log.append(&pending.log)?;
+        taken.rows.copy(pending.rows.body(), pending.rows.count());
+        taken.held.append(&mut pending.held);
+        *pending = taken;
+        Ok(())
     }
 
     /// Writes what is queued.
@@ -75,6 +96,10 @@ impl Buffer {
             taken.log.finish();
             let written = queue.commit(index, &mut taken.log, &mut taken.rows);
             if let Err(error) = written {
+                if error.recorded() == Recorded::No && !index.poison.is_set() {
+                    self.put_back(taken)?;
+                    return Err(error);
+                }
                 index
                     .poison
                     .set(format!("buffered commits were not written: {error}"));

@@ -220,6 +220,19 @@ impl Committer {
         Ok(decision)
     }
 
+    /// Reserves room for what was held while the disk was full, if it can be had at once.
+    pub(super) fn reserve_again(&self, draft: &Draft, decision: &mut Decision) {
+        if !decision.room.is_reserved() {
+            let (ids, words) = need(draft);
+            if let Ok(room) = self
+                .index
+                .reserve(ids, words, clock::deadline(Duration::ZERO))
+            {
+                decision.room = room;
+            }
+        }
+    }
+
     fn classes_of(&self, draft: &Draft) -> Result<Vec<(u32, Class)>> {
         let mut classes = Vec::new();
         if draft.uniform().is_some() {

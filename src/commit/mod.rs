@@ -142,10 +142,11 @@ impl Committer {
             draft.check_use()?;
             draft.check_handles()?;
         }
-        let decision = match held.take() {
+        let mut decision = match held.take() {
             Some(decision) => decision,
             None => self.decide(draft)?,
         };
+        self.reserve_again(draft, &mut decision);
         let mut spare = std::mem::take(&mut draft.spare);
         spare.log.clear();
         spare.rows.clear();
@@ -178,7 +179,7 @@ impl Committer {
             Outcome::Written(n) => n,
             Outcome::Buffered => {
                 if self.buffer.push(&spare.log, &spare.rows, held, room)? {
-                    self.flush_buffer()?;
+                    self.flush_pushed()?;
                 }
                 return Ok((verdicts, None));
             }
@@ -215,8 +216,10 @@ impl Committer {
                 .fetch_add(settled.unkeyed, Ordering::Relaxed);
             return Ok((settled.verdicts, Outcome::Nothing));
         }
+        decision.room.check()?;
         let ids = log.hashes().len();
         let outcome = if level == Durability::Buffered && rows.is_none() {
+            self.index.space.check()?;
             self.index.allow_unsynced()?;
             Outcome::Buffered
         } else {
@@ -235,6 +238,7 @@ impl Committer {
 
     /// Steps 8 to 12 for one commit. What is buffered goes first.
     fn append(&self, log: &mut LogBuilder, rows: &mut Rep, level: Durability) -> Result<u64> {
+        self.index.space.check()?;
         self.flush_buffer()?;
         if level != Durability::Synced {
             self.index.allow_unsynced()?;
@@ -257,8 +261,16 @@ impl Committer {
         self.buffer.flush(&self.index, &self.queue)
     }
 
+    /// Writes the buffer after a commit was added to it. That commit is acknowledged: if there
+    /// is no room to write it now, it waits for it.
+    fn flush_pushed(&self) -> Result<()> {
+        match self.flush_buffer() {
+            Err(error) if error.recorded() == Recorded::Unknown => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// Loses what is buffered, as a crash does.
-    #[cfg(feature = "testing")]
     pub(crate) fn discard_buffered(&self) {
         self.buffer.discard();
     }
@@ -341,7 +353,15 @@ impl Committer {
     /// A row of a table, after what was buffered.
     pub(crate) fn row(&self, table: &TableState, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let family = table.family()?;
-        self.flush_buffer()?;
+        match self.flush_buffer() {
+            // On a full disk what is buffered stays so, and is read from there.
+            Err(error) if error.kind() == ErrorKind::Full => {
+                if let Some(row) = self.buffer.row(family.number(), key) {
+                    return Ok(row);
+                }
+            }
+            flushed => flushed?,
+        }
         Ok(family.get(key)?.map(|v| v.to_vec()))
     }
 
@@ -349,7 +369,7 @@ impl Committer {
     pub(crate) fn sync(&self) -> Result<()> {
         self.flush_buffer()?;
         self.index.poison.check()?;
-        self.index.wait_durable(self.index.written())
+        self.index.sync_written()
     }
 
     /// Drops a table. Commits under way end first, and new ones see that it is dropped: a
@@ -366,8 +386,12 @@ impl Committer {
 
     /// Makes everything durable for the last time: rows, mark, floor.
     pub(crate) fn close(&self) -> Result<()> {
-        self.sync()?;
-        self.index.close()
+        let closed = self.sync().and_then(|()| self.index.close());
+        if closed.is_err() {
+            // Its holds would keep the store open for ever.
+            self.discard_buffered();
+        }
+        closed
     }
 
     pub(crate) fn in_flight(&self) -> usize {

@@ -208,6 +208,9 @@ impl Committer {
                 Some(other) => Ok(other.map(|()| unreachable!("no value comes with it"))),
             };
         };
+        // Before the closure runs, so that it does not run for nothing.
+        self.index.space.check()?;
+        decision.room.check()?;
         let _tables = self.tables.read_recursive();
         let mut tx = TxState::new(self);
         let _inside = Inside::enter(&decision.held, tx.locks.owner());
@@ -298,6 +301,7 @@ impl Committer {
             level
         };
         let decide::Decision { held, room, .. } = decision;
+        room.check()?;
         let n = match self.append(&mut log, &mut tx.rows, level) {
             Ok(n) => n,
             Err(error) => {

@@ -4,25 +4,27 @@
 //! caller's (one leader writes at a time). A family's handle is kept, not looked up: RocksDB's
 //! lookup takes a lock.
 //!
-//! Failure: a family that RocksDB failed to drop is forgotten by the crate all the same; the
-//! caller stops sealing then and the next open finds it again.
+//! Failure: what fails has changed nothing that the caller can see, so it may be tried again:
+//! a family that was not made can be made, one that was not dropped can be dropped.
 
-use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use rocksdb::checkpoint::Checkpoint;
 use rocksdb::{
-    BoundColumnFamily, ColumnFamilyDescriptor, DBPinnableSlice, DBWithThreadMode, FlushOptions,
-    IngestExternalFileOptions, MultiThreaded, Options, ReadOptions, WriteBatch, WriteOptions,
+    ColumnFamilyDescriptor, DBWithThreadMode, FlushOptions, IngestExternalFileOptions,
+    MultiThreaded, Options, WriteBatch, WriteOptions,
 };
 
 use crate::error::{Error, ErrorKind, Result};
 
-use super::fault::{map, map_open};
-use super::{Caches, FamilyTuning, Home, RunFile, options, rep};
+use super::family::Family;
+use super::fault::{is_no_space, map, map_open};
+use super::handle::Handle;
+use super::inject::{Place, at};
+use super::{Caches, FamilyTuning, FinishedRun, Home, RunFile, options};
 
-type Db = DBWithThreadMode<MultiThreaded>;
+pub(super) type Db = DBWithThreadMode<MultiThreaded>;
 
 /// What a family holds; decides its options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,203 +66,6 @@ pub(crate) struct Settings {
     pub(crate) log_buffer_bytes: usize,
     pub(crate) wal_bytes_max: u64,
     pub(crate) open_files_max: i32,
-}
-
-/// One column family. Dropping the last handle lets RocksDB delete a dropped family's files.
-pub(crate) struct Family {
-    // Declared before `db`: the handle must go first.
-    handle: Arc<BoundColumnFamily<'static>>,
-    db: Arc<Db>,
-    name: String,
-    number: u32,
-    kind: Kind,
-    /// Reads that keep what they read in the cache, and reads that leave the cache alone.
-    kept: ReadOptions,
-    passing: ReadOptions,
-}
-
-/// Whether the blocks that a read fetches stay in the cache. What is there already is used
-/// either way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Blocks {
-    /// They are likely to be read again.
-    Keep,
-    /// They would only push out others.
-    Pass,
-}
-
-impl Family {
-    fn new(db: &Arc<Db>, name: &str, kind: Kind) -> Result<Arc<Family>> {
-        let handle = db
-            .cf_handle(name)
-            .ok_or_else(|| Error::damaged(format!("column family {name} is missing")))?;
-        // SAFETY: only the lifetime changes. The handle borrows the database, which this
-        // `Family` keeps alive through its `Arc`, and it is dropped before that `Arc`.
-        let handle = unsafe {
-            std::mem::transmute::<Arc<BoundColumnFamily<'_>>, Arc<BoundColumnFamily<'static>>>(
-                handle,
-            )
-        };
-        let mut probe = WriteBatch::default();
-        probe.put_cf(&handle, b"", b"");
-        let number = rep::family_of(probe.data())
-            .ok_or_else(|| Error::damaged(format!("column family {name} has no number")))?;
-        let name = name.to_string();
-        let mut passing = ReadOptions::default();
-        passing.fill_cache(false);
-        Ok(Arc::new(Family {
-            handle,
-            db: Arc::clone(db),
-            name,
-            number,
-            kind,
-            kept: ReadOptions::default(),
-            passing,
-        }))
-    }
-
-    fn reading(&self, blocks: Blocks) -> &ReadOptions {
-        match blocks {
-            Blocks::Keep => &self.kept,
-            Blocks::Pass => &self.passing,
-        }
-    }
-
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The number that write batches name it by.
-    pub(crate) fn number(&self) -> u32 {
-        self.number
-    }
-
-    /// One value, without a copy. A block that fails its checksum is an error, never `None`.
-    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>> {
-        self.get_with(key, Blocks::Keep)
-    }
-
-    /// [`Family::get`] that says what becomes of the block.
-    pub(crate) fn get_with(
-        &self,
-        key: &[u8],
-        blocks: Blocks,
-    ) -> Result<Option<DBPinnableSlice<'_>>> {
-        let options = self.reading(blocks);
-        self.db
-            .get_pinned_cf_opt(&self.handle, key, options)
-            .map_err(map)
-    }
-
-    /// Many values of ascending keys.
-    pub(crate) fn get_sorted<'a, K: AsRef<[u8]> + 'a + ?Sized>(
-        &self,
-        keys: impl IntoIterator<Item = &'a K>,
-        blocks: Blocks,
-    ) -> Result<Vec<Option<DBPinnableSlice<'_>>>> {
-        let options = self.reading(blocks);
-        let values = self
-            .db
-            .batched_multi_get_cf_opt(&self.handle, keys, true, options);
-        values.into_iter().map(|v| v.map_err(map)).collect()
-    }
-
-    /// Rows from `from` on, ascending, as of now.
-    pub(crate) fn rows(self: &Arc<Self>, from: &[u8]) -> Rows {
-        self.rows_with(from, ReadOptions::default())
-    }
-
-    /// The same, read once: nothing stays in the cache.
-    pub(crate) fn rows_once(self: &Arc<Self>, from: &[u8]) -> Rows {
-        let mut read = ReadOptions::default();
-        read.fill_cache(false);
-        read.set_readahead_size(READ_AHEAD);
-        self.rows_with(from, read)
-    }
-
-    fn rows_with(self: &Arc<Self>, from: &[u8], mut read: ReadOptions) -> Rows {
-        read.set_total_order_seek(true);
-        let mut iterator = self.db.raw_iterator_cf_opt(&self.handle, read);
-        iterator.seek(from);
-        // SAFETY: only the lifetime changes. The iterator borrows the database, which `_family`
-        // keeps alive, and it is declared (so dropped) first.
-        let iterator = unsafe { std::mem::transmute::<RawRows<'_>, RawRows<'static>>(iterator) };
-        Rows {
-            iterator,
-            has_failed: false,
-            _family: Arc::clone(self),
-        }
-    }
-
-    /// Bytes of its files on disk.
-    pub(crate) fn disk_bytes(&self) -> Result<u64> {
-        self.integer("rocksdb.total-sst-files-size")
-    }
-
-    /// An integer property of RocksDB's; 0 if it has no such value.
-    pub(crate) fn integer(&self, property: &str) -> Result<u64> {
-        Ok(self
-            .db
-            .property_int_value_cf(&self.handle, property)
-            .map_err(map)?
-            .unwrap_or(0))
-    }
-}
-
-/// Bytes that are read ahead where a whole family is.
-const READ_AHEAD: usize = 2 << 20;
-
-type RawRows<'a> = rocksdb::DBRawIteratorWithThreadMode<'a, Db>;
-
-/// A row as an iterator gives it.
-pub(crate) type Row = (Box<[u8]>, Box<[u8]>);
-
-/// Rows of a family, ascending. After an error it has ended, until it is told where to go on.
-pub(crate) struct Rows {
-    iterator: RawRows<'static>,
-    has_failed: bool,
-    _family: Arc<Family>,
-}
-
-impl Rows {
-    /// The row it stands on.
-    pub(crate) fn here(&self) -> Option<(&[u8], &[u8])> {
-        self.iterator.item()
-    }
-
-    pub(crate) fn seek(&mut self, key: &[u8]) {
-        self.has_failed = false;
-        self.iterator.seek(key);
-    }
-
-    pub(crate) fn step(&mut self) {
-        self.iterator.next();
-    }
-
-    /// Whether it ended because of an error.
-    pub(crate) fn status(&self) -> Result<()> {
-        self.iterator.status().map_err(map)
-    }
-}
-
-impl Iterator for Rows {
-    type Item = Result<Row>;
-
-    fn next(&mut self) -> Option<Result<Row>> {
-        match self.iterator.item() {
-            Some((key, value)) => {
-                let row = (key.into(), value.into());
-                self.iterator.next();
-                Some(Ok(row))
-            }
-            None if self.has_failed => None,
-            None => {
-                let error = self.status().err()?;
-                self.has_failed = true;
-                Some(Err(error))
-            }
-        }
-    }
 }
 
 /// A table file.
@@ -333,7 +138,7 @@ impl Engine {
             .zip(kinds)
             .filter(|(n, _)| *n != DEFAULT_FAMILY);
         let families = ours
-            .map(|(n, kind)| Family::new(&db, n, kind))
+            .map(|(n, kind)| Family::new(&db, Handle::opened(&db, n)?, n, kind))
             .collect::<Result<Vec<_>>>()?;
         let run_options = options::family(&settings, Kind::Generation, "");
         let engine = Engine {
@@ -350,10 +155,16 @@ impl Engine {
         &self.settings.home
     }
 
+    /// Makes a family; durable on return.
+    ///
+    /// # Errors
+    /// It is not there then, and may be made again.
     pub(crate) fn create(&self, name: &str, kind: Kind, tuned_as: &str) -> Result<Arc<Family>> {
-        let family = options::family(&self.settings, kind, tuned_as);
-        self.db.create_cf(name, &family).map_err(map)?;
-        let family = Family::new(&self.db, name, kind)?;
+        let options = options::family(&self.settings, kind, tuned_as);
+        let handle = at(self.home(), Place::Create, || {
+            Handle::make(&self.db, name, &options)
+        })?;
+        let family = Family::new(&self.db, handle, name, kind)?;
         self.remember(&family);
         Ok(family)
     }
@@ -365,24 +176,37 @@ impl Engine {
     }
 
     /// Drops a family; durable on return. Its files go with the last handle.
+    ///
+    /// # Errors
+    /// It is still there then, and may be dropped again.
     pub(crate) fn drop_family(&self, family: &Family) -> Result<()> {
-        self.db.drop_cf(&family.name).map_err(map)
+        at(self.home(), Place::Drop, || {
+            family.handle.drop_family(&self.db, family.name())
+        })
     }
 
     /// Writes one batch: whole or not at all, in the WAL and in memory. Not synced.
+    ///
+    /// # Errors
+    /// `Full` says that nothing of it is in memory, nor whole in the WAL, since the system did
+    /// not take all of its bytes; after any other error nobody knows.
     pub(crate) fn write(&self, batch: &[u8]) -> Result<()> {
         let mut options = WriteOptions::default();
         options.set_sync(false);
-        self.db
-            .write_opt(WriteBatch::from_data(batch), &options)
-            .map_err(map)
+        at(self.home(), Place::Write, || {
+            let batch = WriteBatch::from_data(batch);
+            self.db.write_opt(batch, &options).map_err(map)
+        })
+        .map_err(only_no_space_is_full)
     }
 
     /// Makes everything written so far durable.
     pub(crate) fn sync(&self) -> Result<()> {
         // Files in memory can't be synced, and RocksDB says so with an error.
         let to_disk = self.settings.home.directory().is_some();
-        self.db.flush_wal(to_disk).map_err(map)
+        at(self.home(), Place::Sync, || {
+            self.db.flush_wal(to_disk).map_err(map)
+        })
     }
 
     /// Flushes the memtables of row and table families, so that they no longer pin the WAL.
@@ -396,9 +220,10 @@ impl Engine {
         };
         for family in families.iter().filter_map(Weak::upgrade) {
             if family.integer("rocksdb.num-entries-active-mem-table")? > 0 {
-                self.db
-                    .flush_cf_opt(&family.handle, &options)
-                    .map_err(map)?;
+                at(self.home(), Place::Flush, || {
+                    let flushed = self.db.flush_cf_opt(&family.handle, &options);
+                    flushed.map_err(map)
+                })?;
             }
         }
         Ok(())
@@ -406,20 +231,27 @@ impl Engine {
 
     /// Starts a run file that [`Engine::ingest`] will take.
     pub(crate) fn run_file(&self, name: &str) -> Result<RunFile<'_>> {
-        RunFile::create(&self.run_options, self.settings.home.run_path(name))
+        RunFile::create(&self.run_options, &self.settings.home, name)
     }
 
     /// Moves a finished run into a family; durable on return.
-    pub(crate) fn ingest(&self, family: &Family, file: PathBuf) -> Result<()> {
-        self.settings.home.warm(&file)?;
+    ///
+    /// # Errors
+    /// Nothing of it is in the family then.
+    pub(crate) fn ingest(&self, family: &Family, file: &FinishedRun) -> Result<()> {
+        self.settings.home.warm(file.path())?;
         let mut options = IngestExternalFileOptions::default();
         options.set_move_files(true);
         options.set_snapshot_consistency(false);
         options.set_allow_global_seqno(true);
         options.set_allow_blocking_flush(true);
-        self.db
-            .ingest_external_file_cf_opts(&family.handle, &options, vec![file])
-            .map_err(map)
+        at(self.home(), Place::Ingest, || {
+            let files = vec![file.path()];
+            let ingested = self
+                .db
+                .ingest_external_file_cf_opts(&family.handle, &options, files);
+            ingested.map_err(map)
+        })
     }
 
     /// Removes the files that lie wholly within the keys `from..=to`.
@@ -441,7 +273,17 @@ impl Engine {
             .map_err(map)
     }
 
-    /// Background errors RocksDB has latched; writes fail until the store is reopened.
+    /// Free space that RocksDB waits for after the disk was full: its largest memtable.
+    pub(crate) fn resume_bytes(&self) -> u64 {
+        let largest = self
+            .settings
+            .log_buffer_bytes
+            .max(options::MEMTABLE_BYTES_MAX);
+        largest as u64 + (1 << 20)
+    }
+
+    /// How often RocksDB's own flushes and compactions have failed since the open. It goes on
+    /// by itself after some of these errors.
     pub(crate) fn background_errors(&self) -> u64 {
         let count = self.db.property_int_value("rocksdb.background-errors");
         count.ok().flatten().unwrap_or(0)
@@ -477,6 +319,18 @@ impl Engine {
     pub(crate) fn disk_bytes(&self) -> Result<u64> {
         let files = self.db.live_files().map_err(map)?;
         Ok(files.iter().map(|f| f.size as u64).sum())
+    }
+}
+
+/// RocksDB goes on by itself after a full disk and after nothing else: other wants, as of
+/// descriptors, a quota or a file's size, it takes for a broken disk.
+fn only_no_space_is_full(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Full if is_no_space(error.message()) => error,
+        ErrorKind::Full | ErrorKind::Busy => {
+            Error::new(ErrorKind::Degraded, error.message()).with_source(error)
+        }
+        _ => error,
     }
 }
 

@@ -8,9 +8,14 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use crate::clock;
 use crate::error::{Error, ErrorKind, Result};
 
+#[cfg(feature = "testing")]
+use super::inject::Faults;
+use super::inject::{Place, at};
 #[cfg(any(test, feature = "testing"))]
 use super::memory::{self, Memory};
 
@@ -24,7 +29,14 @@ pub(crate) struct Home {
     /// What stands in for the directory, in tests.
     #[cfg(any(test, feature = "testing"))]
     pub(super) memory: Option<std::sync::Arc<Memory>>,
+    /// What a test wants to fail.
+    #[cfg(feature = "testing")]
+    pub(crate) faults: std::sync::Arc<Faults>,
 }
+
+/// How often the lock is tried, and how long is waited between.
+const LOCK_TRIES: u32 = 10;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// What the function it stands in answers for a home in memory.
 macro_rules! in_memory {
@@ -43,6 +55,8 @@ impl Home {
         Ok(Home {
             dir: PathBuf::from(memory::PATH),
             memory,
+            #[cfg(feature = "testing")]
+            faults: std::sync::Arc::default(),
         })
     }
 
@@ -51,6 +65,8 @@ impl Home {
             dir: dir.to_path_buf(),
             #[cfg(any(test, feature = "testing"))]
             memory: None,
+            #[cfg(feature = "testing")]
+            faults: std::sync::Arc::default(),
         }
     }
 
@@ -74,6 +90,12 @@ impl Home {
         let mut file = File::open(path)?;
         while file.read(&mut buffer)? > 0 {}
         Ok(())
+    }
+
+    /// Removes a run's file that came to nothing. What stays is removed at the next open.
+    pub(super) fn discard(&self, path: &Path) {
+        in_memory!(self, memory => memory.discard(path));
+        let _ = fs::remove_file(path);
     }
 
     /// Makes the folders; removes what a crash left in the temporary one.
@@ -127,7 +149,8 @@ impl Home {
         in_memory!(self, memory => memory.set_has_data());
     }
 
-    /// Takes the directory for this process; the lock goes with the returned file.
+    /// Takes the directory for this process; the lock goes with the returned file. A process
+    /// that is just ending may hold it for a moment longer, so it is tried a few times.
     ///
     /// # Errors
     /// `AlreadyOpen`, with the other opener's process number.
@@ -140,6 +163,11 @@ impl Home {
             .create(true)
             .truncate(false)
             .open(self.dir.join(LOCK))?;
+        let mut tries = 0;
+        while tries < LOCK_TRIES && matches!(file.try_lock(), Err(fs::TryLockError::WouldBlock)) {
+            tries += 1;
+            clock::pause(LOCK_PAUSE);
+        }
         match file.try_lock() {
             Ok(()) => {
                 file.set_len(0)?;
@@ -193,21 +221,29 @@ impl Home {
 
     /// Replaces a whole file, atomically and durably.
     pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        at(self, Place::SmallFile, || Ok(()))?;
         in_memory!(self, memory => {
             memory.replace(name, bytes);
             Ok(())
         });
         let path = self.dir.join(name);
         let temporary = path.with_extension("new");
-        let mut file = File::create(&temporary)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&temporary, &path)?;
+        let written = File::create(&temporary).and_then(|mut file| {
+            file.write_all(bytes)?;
+            file.sync_all()?;
+            fs::rename(&temporary, &path)
+        });
+        if let Err(error) = written {
+            // Half a file would only take room.
+            let _ = fs::remove_file(&temporary);
+            return Err(error.into());
+        }
         sync_directory(path.parent().unwrap_or(&self.dir))
     }
 
     /// Overwrites `bytes` at `offset` of an existing file, and fsyncs it.
     pub(crate) fn overwrite(&self, name: &str, offset: u64, bytes: &[u8]) -> Result<()> {
+        at(self, Place::Floor, || Ok(()))?;
         in_memory!(self, memory => memory.overwrite(name, offset, bytes));
         let file = OpenOptions::new().write(true).open(self.dir.join(name))?;
         file.write_all_at(bytes, offset)?;

@@ -9,21 +9,27 @@
 //! - E3: RocksDB's errors, which are strings, are mapped in one function (`fault.rs`).
 
 mod db;
+mod family;
 mod fault;
 mod files;
+mod handle;
+mod inject;
 #[cfg(any(test, feature = "testing"))]
 mod memory;
 mod options;
 mod rep;
 mod run_file;
 
-pub(crate) use db::{Access, Blocks, Engine, Family, Kind, Recovery, Rows, Settings, TableFile};
+pub(crate) use db::{Access, Engine, Kind, Recovery, Settings, TableFile};
+pub(crate) use family::{Blocks, Family, Rows};
 pub(crate) use files::Home;
+#[cfg(feature = "testing")]
+pub use inject::{Failure, Injection, Place};
 pub(crate) use options::{Caches, FamilyTuning};
 pub(crate) use rep::Rep;
 #[cfg(feature = "raw")]
 pub(crate) use rep::records;
-pub(crate) use run_file::RunFile;
+pub(crate) use run_file::{FinishedRun, RunFile};
 
 /// A named point where tests abort, fail or pause. Nothing without the `failpoints` feature.
 macro_rules! failpoint {

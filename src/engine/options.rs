@@ -58,6 +58,9 @@ impl FamilyTuning {
     }
 }
 
+/// The largest memtable of families that are not logs, if their options are ours.
+pub(super) const MEMTABLE_BYTES_MAX: usize = 32 << 20;
+
 /// The options of the database itself.
 pub(super) fn database(s: &Settings, recovery: Recovery) -> Result<Options> {
     let mut base = Options::default();
@@ -134,7 +137,7 @@ fn table(o: &mut Options, blocks: &mut BlockBasedOptions) {
     blocks.set_bloom_filter(10.0, false);
     blocks.set_cache_index_and_filter_blocks(true);
     blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
-    o.set_write_buffer_size(32 << 20);
+    o.set_write_buffer_size(MEMTABLE_BYTES_MAX);
     o.set_max_write_buffer_number(4);
     o.set_memtable_whole_key_filtering(true);
     o.set_memtable_prefix_bloom_ratio(0.02);

@@ -42,6 +42,25 @@ impl Rep {
         self.count += count;
     }
 
+    /// The last record of a row: its value, or that it is deleted; `None` if there is none.
+    pub(crate) fn last(&self, family: u32, key: &[u8]) -> Option<Option<&[u8]>> {
+        let mut rest = &self.body[..];
+        let mut found = None;
+        while let Some((&kind, after)) = rest.split_first() {
+            let (number, after) = take_varint(after)?;
+            let (record_key, after) = take_sized(after)?;
+            let (value, after) = match kind {
+                PUT => take_sized(after).map(|(value, after)| (Some(value), after))?,
+                _ => (None, after),
+            };
+            if number == family && record_key == key {
+                found = Some(value);
+            }
+            rest = after;
+        }
+        found
+    }
+
     pub(crate) fn body(&self) -> &[u8] {
         &self.body
     }
@@ -100,14 +119,7 @@ pub(super) fn family_of(batch: &[u8]) -> Option<u32> {
     let (&PUT, rest) = record.split_first()? else {
         return None;
     };
-    let mut number = 0_u32;
-    for (i, byte) in rest.iter().take(5).enumerate() {
-        number |= u32::from(byte & 0x7f) << (7 * i);
-        if byte & 0x80 == 0 {
-            return Some(number);
-        }
-    }
-    None
+    take_varint(rest).map(|(number, _)| number)
 }
 
 /// A put's key and value, or a delete's key.
@@ -146,13 +158,17 @@ const DEFAULT_PUT: u8 = 0x01;
 #[cfg(feature = "raw")]
 const DEFAULT_DELETE: u8 = 0x00;
 
-#[cfg(feature = "raw")]
 fn take_sized(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let mut len = 0_usize;
+    let (len, rest) = take_varint(bytes)?;
+    rest.split_at_checked(len as usize)
+}
+
+fn take_varint(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    let mut number = 0_u32;
     for (i, byte) in bytes.iter().take(5).enumerate() {
-        len |= usize::from(byte & 0x7f) << (7 * i);
+        number |= u32::from(byte & 0x7f) << (7 * i);
         if byte & 0x80 == 0 {
-            return bytes.get(i + 1..)?.split_at_checked(len);
+            return Some((number, bytes.get(i + 1..)?));
         }
     }
     None
@@ -191,6 +207,9 @@ mod tests {
         ]);
         expected.extend([4, 1, 1, b'k']);
         assert_eq!(rep.whole(), expected);
+        assert_eq!(rep.last(300, b"key"), Some(Some(&b"value"[..])));
+        assert_eq!(rep.last(1, b"k"), Some(None));
+        assert_eq!((rep.last(1, b"key"), rep.last(300, b"k")), (None, None));
         assert_eq!(family_of(&rep.whole()), Some(300));
         assert_eq!(family_of(&[0; 12]), None);
     }

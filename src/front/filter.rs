@@ -20,6 +20,7 @@
 //! Why not a flat filter: each of its bits is a cache miss. Why not 256-bit blocks: half the
 //! filter's size later they have one and a half times the false positives.
 
+use crate::error::Result;
 use crate::memory;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -76,13 +77,16 @@ impl Lines<'_> {
 impl Filter {
     /// Empty, with `bits_per_id` bits for each of `ids`, rounded up to a block. More ids than
     /// that are right, only with more false positives.
-    pub(crate) fn with_capacity(ids: usize, bits_per_id: u32) -> Filter {
+    ///
+    /// # Errors
+    /// `Busy` if the memory is not to be had.
+    pub(crate) fn with_capacity(ids: usize, bits_per_id: u32) -> Result<Filter> {
         let bits = (ids as u64).saturating_mul(u64::from(bits_per_id));
         let blocks = bits.div_ceil(BLOCK_BITS).max(1) as usize;
-        Filter {
-            blocks: memory::zeroed(blocks),
+        Ok(Filter {
+            blocks: memory::zeroed(blocks)?,
             ids: 0,
-        }
+        })
     }
 
     /// Adds an id by its hash. Fastest in hash order.
@@ -153,15 +157,16 @@ impl Filter {
             && u64::from_le_bytes(*count) == blocks.len() as u64
             && *magic == MAGIC
             && xxh3_64(body) == u64::from_le_bytes(*sum);
-        whole.then(|| {
-            let mut read = memory::zeroed(blocks.len());
-            for (block, bytes) in read.iter_mut().zip(blocks) {
-                *block = block_from(bytes);
-            }
-            Filter {
-                blocks: read,
-                ids: u64::from_le_bytes(*ids),
-            }
+        if !whole {
+            return None;
+        }
+        let mut read = memory::zeroed(blocks.len()).ok()?;
+        for (block, bytes) in read.iter_mut().zip(blocks) {
+            *block = block_from(bytes);
+        }
+        Some(Filter {
+            blocks: read,
+            ids: u64::from_le_bytes(*ids),
         })
     }
 }
@@ -190,7 +195,7 @@ mod tests {
     }
 
     fn filled(seed: u64, count: usize, bits_per_id: u32) -> Filter {
-        let mut filter = Filter::with_capacity(count, bits_per_id);
+        let mut filter = Filter::with_capacity(count, bits_per_id).expect("there is memory");
         hashes(seed, count)
             .into_iter()
             .for_each(|hash| filter.add(hash));
@@ -233,7 +238,7 @@ mod tests {
 
     #[test]
     fn an_empty_filter_contains_nothing() {
-        let filter = Filter::with_capacity(0, 16);
+        let filter = Filter::with_capacity(0, 16).expect("there is memory");
         assert_eq!((filter.bytes(), filter.ids()), (64, 0));
         assert!(
             hashes(3, 1000)
@@ -261,7 +266,7 @@ mod tests {
 
     #[test]
     fn golden_bytes() {
-        let mut filter = Filter::with_capacity(1, 16);
+        let mut filter = Filter::with_capacity(1, 16).expect("there is memory");
         filter.add(0x0123_4567_89AB_CDEF);
         let bytes = filter.encode();
         let mut expected = b"FSfilt\x01\x00\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0".to_vec();

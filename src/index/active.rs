@@ -24,6 +24,7 @@
 
 use super::hash::IdHash;
 use super::record::{Hit, Meta, Slice};
+use crate::error::Result;
 use crate::memory;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use arena::Arena;
@@ -57,15 +58,18 @@ impl ActiveSet {
     pub(crate) const SECTION_WORDS: usize = arena::SECTION_WORDS;
 
     /// Room for `ids_max` ids in `arena_words` words. Word 0 of the arena stays unused.
-    pub(crate) fn with_capacity(ids_max: usize, arena_words: usize) -> ActiveSet {
+    ///
+    /// # Errors
+    /// `Busy` if the memory is not to be had.
+    pub(crate) fn with_capacity(ids_max: usize, arena_words: usize) -> Result<ActiveSet> {
         let slots = ids_max.max(8).saturating_mul(2).next_power_of_two();
-        let (slots, arena) = (memory::zeroed(slots), Arena::new(arena_words));
-        ActiveSet {
+        let (slots, arena) = (memory::zeroed(slots)?, Arena::new(arena_words)?);
+        Ok(ActiveSet {
             slots,
             arena,
             ids_max,
             ids: AtomicUsize::new(0),
-        }
+        })
     }
 
     /// Words an entry takes.

@@ -6,11 +6,12 @@
 //! release of any hold, (I3) numbers are in WAL order; and whoever has held the gate after a
 //! rotation knows that nobody writes to the old segment any more (Sealing 3).
 //!
-//! Failure: a refusal before the write leaves nothing behind. A failed write poisons the store:
-//! its outcome is unknown until the store is reopened. A panic in here poisons it too.
+//! Failure: a refusal before the write leaves nothing behind, and neither does a write that met
+//! the end of the disk (`space.rs`). Any other failed write poisons the store: its outcome is
+//! unknown until the store is reopened. A panic in here poisons it too.
 
-use crate::engine::{Rep, failpoint};
-use crate::error::{Error, ErrorKind, Result};
+use crate::engine::{Family, Rep, failpoint};
+use crate::error::{ErrorKind, Result};
 use crate::poison::Poison;
 use crate::sync::atomic::Ordering;
 
@@ -68,24 +69,19 @@ impl Index {
     /// Room for the ids must have been reserved. Not synced.
     ///
     /// # Errors
-    /// With `Recorded::No` if the store is poisoned or full; with `Recorded::Unknown` if the
-    /// write failed, and the store is poisoned then.
+    /// With `Recorded::No` if the store is poisoned or the disk is full; with
+    /// `Recorded::Unknown` if the write failed otherwise, and the store is poisoned then.
     pub(crate) fn append(&self, members: &[Member<'_>]) -> Result<u64> {
         let mut gate = self.gate.lock();
         let _guard = PanicGuard(&self.poison);
         self.poison.check()?;
-        if self.is_full() {
-            return Err(Error::new(
-                ErrorKind::Full,
-                "the disk has too little free space",
-            ));
-        }
         let view = self.view.load();
         let segment = view.current();
         let first_n = gate.next_n;
         gate.fill(first_n, segment.family.number(), members);
+        self.check_commit(gate.batch.len())?;
         failpoint!("commit::before_write");
-        self.write_group(first_n, &gate.batch)?;
+        self.write_group(first_n, &segment.family, &gate.batch)?;
         failpoint!("commit::after_write");
         for (n, member) in (first_n..).zip(members) {
             segment.take(n, member.log.value(), member.log.hashes())?;
@@ -96,9 +92,18 @@ impl Index {
         Ok(first_n)
     }
 
-    fn write_group(&self, n: u64, batch: &[u8]) -> Result<()> {
+    fn write_group(&self, n: u64, log: &Family, batch: &[u8]) -> Result<()> {
+        let lost = |error| {
+            let is_written = || Ok(log.get(&log_key(n))?.is_some());
+            let error = self.write_failed(error, is_written);
+            match error.kind() {
+                ErrorKind::Full => error,
+                _ => self.undecided(n, error),
+            }
+        };
         #[cfg(feature = "testing")]
-        let asked_for = || Error::new(ErrorKind::Busy, "a test asked for this failure");
+        let asked_for =
+            || crate::error::Error::new(ErrorKind::Busy, "a test asked for this failure");
         #[cfg(feature = "testing")]
         let failure = self.fail_next.lock().take();
         #[cfg(feature = "testing")]
@@ -106,24 +111,14 @@ impl Index {
             Some(NextFailure::Before) => {
                 return Err(asked_for());
             }
-            Some(NextFailure::Lost) => return Err(self.write_failed(n, asked_for())),
+            Some(NextFailure::Lost) => return Err(lost(asked_for())),
             Some(NextFailure::After) => {
                 self.engine.write(batch)?;
-                return Err(self.write_failed(n, asked_for()));
+                return Err(lost(asked_for()));
             }
             None => {}
         }
-        self.engine
-            .write(batch)
-            .map_err(|error| self.write_failed(n, error))
-    }
-
-    /// The write's fate is unknown: stop writing, say so to everyone.
-    fn write_failed(&self, n: u64, error: Error) -> Error {
-        self.poison
-            .set(format!("a write failed: {}", error.message()));
-        self.durable.wake();
-        self.undecided(n, error.context("the write failed"))
+        self.engine.write(batch).map_err(lost)
     }
 
     #[cfg(feature = "testing")]

@@ -6,7 +6,7 @@
 //!   does the next for all (group commit).
 //!
 //! Failure: a failed sync is never retried. It poisons the store; every waiter learns that its
-//! commit's fate is unknown.
+//! commit's fate is unknown. While the disk is full nothing is synced (N1 in `space.rs`).
 
 use crate::engine::{Engine, failpoint};
 use crate::error::{Error, Result};
@@ -46,15 +46,29 @@ impl Durable {
 
     /// Returns once commit `n` is durable.
     ///
+    /// `may_sync` waits while nothing may be synced; its error ends the call.
+    ///
     /// # Errors
     /// `Degraded`, outcome unknown, if a sync failed.
-    pub(crate) fn wait(&self, n: u64, engine: &Engine, poison: &Poison) -> Result<()> {
+    pub(crate) fn wait(
+        &self,
+        n: u64,
+        engine: &Engine,
+        poison: &Poison,
+        may_sync: impl Fn() -> Result<()>,
+    ) -> Result<()> {
         let mut syncing = self.syncing.lock();
         loop {
             if self.durable() >= n {
                 return Ok(());
             }
             poison.check().map_err(Error::unknown)?;
+            drop(syncing);
+            may_sync()?;
+            syncing = self.syncing.lock();
+            if self.durable() >= n {
+                return Ok(());
+            }
             if !*syncing {
                 break;
             }

@@ -2,18 +2,20 @@
 //!
 //! The mark is persisted first, so that after any crash the store knows that this time was
 //! reached (T3); then the view goes on without the generation; then its family is dropped whole.
-//! Only the earliest slice goes first. Files and memory go with the last view that holds it.
+//! Only the earliest slice goes first. Files and memory go with the last view that holds it. A
+//! family that could not be dropped is in no view any more and is dropped first next time.
 
 use std::sync::Arc;
 
 use crate::engine::failpoint;
 use crate::error::Result;
 
+use super::maintain::Maintenance;
 use super::seal::has_ended;
 use super::{Index, snapshot};
 
 impl Index {
-    pub(super) fn drop_expired(&self) -> Result<()> {
+    pub(super) fn drop_expired(&self, m: &mut Maintenance) -> Result<()> {
         let now = self.time.now_ms();
         while let Some(generation) = self.view().generations.last().cloned() {
             if !has_ended(generation.slice, now) {
@@ -29,8 +31,8 @@ impl Index {
                 self.view.store(Arc::new(view));
             }
             failpoint!("drop::published");
-            self.poison.check()?;
-            self.engine.drop_family(&generation.family)?;
+            m.condemned.push(Arc::clone(&generation.family));
+            self.drop_condemned(m)?;
             failpoint!("drop::dropped");
             self.engine
                 .home()

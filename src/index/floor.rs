@@ -114,6 +114,19 @@ impl Slot {
     }
 }
 
+/// The error for a floor that another release wrote: its slots begin with another digit. It is
+/// read before anything else, so a store of a newer format is left as it is.
+fn other_format(bytes: &[u8]) -> Option<Error> {
+    let digit = *bytes.strip_prefix(b"FSf")?.first()?;
+    let known = MAGIC.to_le_bytes()[3];
+    (digit.is_ascii_digit() && digit != known).then(|| {
+        let (format, known) = (char::from(digit), char::from(known));
+        Error::damaged(format!(
+            "the store is of format {format}; this release reads format {known}"
+        ))
+    })
+}
+
 /// The floor of an open store.
 pub(crate) struct Floor {
     home: Home,
@@ -124,18 +137,20 @@ impl Floor {
     /// The stored mark; `None` if there is no floor file.
     ///
     /// # Errors
-    /// `Damaged` if neither slot is valid.
+    /// `Damaged` if neither slot is valid, or they are of another format.
     pub(crate) fn read(home: &Home) -> Result<Option<Mark>> {
-        let Some(slots) = Floor::slots(home)? else {
+        let Some(bytes) = home.read(NAME)? else {
             return Ok(None);
         };
+        let slots = SLOT_AT.map(|at| Slot::read(&bytes, at));
         let valid = slots.into_iter().filter_map(|slot| match slot {
             Slot::Valid(mark) => Some(mark),
             Slot::Unused | Slot::Damaged => None,
         });
         match valid.max_by_key(|m| m.sequence) {
             Some(mark) => Ok(Some(mark)),
-            None => Err(Error::damaged("the floor file has no valid slot")),
+            None => Err(other_format(&bytes)
+                .unwrap_or_else(|| Error::damaged("the floor file has no valid slot"))),
         }
     }
 

@@ -1,8 +1,13 @@
 //! Background work: one round of it, and when it is due.
 //!
 //! All of it runs under the maintenance lock, which excludes a checkpoint and everything else
-//! that creates, fills or drops families. A failure stops it (kept for `health()` and for
-//! callers that wait for room); reopening the store tries again.
+//! that creates, fills or drops families.
+//!
+//! Failure: every step may be made again, in this process as after a crash. What a step has done
+//! and not yet shown to readers is kept in [`Maintenance`]: families that were made, runs that
+//! were ingested, families that must go. The next round goes on from there, and does nothing
+//! that a later step of the order relies on (protocol: Sealing 10: a sealed log is gone before
+//! the next ingest). See `trouble.rs` for when it is tried again.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +15,7 @@ use std::time::Duration;
 
 use crate::clock::Stopwatch;
 use crate::engine::{Family, Home, Kind, Rep, failpoint};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 use super::active::EntryAt;
@@ -30,6 +35,19 @@ pub(super) struct Maintenance {
     /// The sealer's sort buffers, kept: touching fresh memory would double the sort.
     pub(super) order: Vec<(u64, EntryAt)>,
     pub(super) spare: Vec<(u64, EntryAt)>,
+    /// Families of generations that are in no view yet: their seal is under way, or failed.
+    pub(super) made: Vec<(Slice, Arc<Family>)>,
+    /// Runs of the oldest segment that are ingested and in no view yet, as `made`.
+    pub(super) ingested: Vec<Ingested>,
+    /// Families that no view has any more and that could not be dropped yet.
+    pub(super) condemned: Vec<Arc<Family>>,
+}
+
+/// A run that is in its family and not in the view.
+pub(super) struct Ingested {
+    pub(super) slice: Slice,
+    pub(super) family: Arc<Family>,
+    pub(super) run: Arc<Run>,
 }
 
 /// A run that was merged away. It must not hold its generation, which holds the run.
@@ -49,8 +67,11 @@ const GARBAGE_EVERY: Duration = Duration::from_secs(1);
 impl Index {
     /// Whether a round is due. Cheap; also rotates a segment that is due by age.
     pub(crate) fn is_due(&self) -> bool {
-        if self.stopped.lock().is_some() || self.poison.is_set() {
+        if !self.may_work() || self.poison.is_set() {
             return false;
+        }
+        if self.is_in_trouble() {
+            return true;
         }
         self.rotate_by_age();
         let now = self.time.now_ms();
@@ -98,27 +119,40 @@ impl Index {
 
     fn round(&self, m: &mut Maintenance) -> Result<()> {
         self.poison.check()?;
-        if let Some(why) = self.stopped() {
-            return Err(Error::new(ErrorKind::Degraded, why));
-        }
+        self.check_trouble()?;
         let result = self.steps(m);
-        if let Err(error) = &result
-            && !self.is_closing()
-        {
-            log::error!("background work stopped: {error}");
-            *self.stopped.lock() = Some(error.to_string());
-            self.room_may_have_changed();
-        }
+        self.note_round(&result);
         result
     }
 
     fn steps(&self, m: &mut Maintenance) -> Result<()> {
-        self.make_spares(m)?;
-        self.seal_waiting(m)?;
-        self.drop_expired()?;
+        let sealed = self.seal_steps(m);
+        if sealed.as_ref().is_err_and(|e| !e.is_retryable()) {
+            return sealed;
+        }
+        // Also if there was no room to seal: this makes room.
+        let dropped = self.drop_expired(m);
+        sealed?;
+        dropped?;
         self.merge_due(m)?;
         self.load_filters()?;
         self.collect_garbage(m)
+    }
+
+    fn seal_steps(&self, m: &mut Maintenance) -> Result<()> {
+        self.drop_condemned(m)?;
+        self.make_spares(m)?;
+        self.seal_waiting(m)
+    }
+
+    /// Drops what an earlier round could not (and what this one asks for).
+    pub(super) fn drop_condemned(&self, m: &mut Maintenance) -> Result<()> {
+        while let Some(family) = m.condemned.first() {
+            self.poison.check()?;
+            self.engine.drop_family(family)?;
+            m.condemned.remove(0);
+        }
+        Ok(())
     }
 
     /// Seals the segments that wait for it now, oldest first. Not those that come meanwhile:
@@ -134,18 +168,27 @@ impl Index {
     /// Seals what is in memory now, and does all that is due after.
     pub(crate) fn seal_now(&self) -> Result<()> {
         let mut m = self.maintenance.lock();
+        self.poison.check()?;
+        self.check_trouble()?;
+        let rotated = self.rotate_now(&mut m);
+        if rotated.is_err() {
+            self.note_round(&rotated);
+            return rotated;
+        }
+        self.round(&mut m)
+    }
+
+    fn rotate_now(&self, m: &mut Maintenance) -> Result<()> {
         loop {
-            self.make_spares(&mut m)?;
-            self.seal_waiting(&mut m)?;
+            self.seal_steps(m)?;
             if self.view().current().age().is_none() {
-                break;
+                return Ok(());
             }
             let reserved = self.room.lock();
             if self.rotate(reserved.ids(), reserved.words())? {
-                break;
+                return Ok(());
             }
         }
-        self.round(&mut m)
     }
 
     /// Seals, merges every generation into one run, and drops what has expired.
@@ -184,7 +227,11 @@ impl Index {
         let _m = self.maintenance.lock();
         self.persist_mark()?;
         self.renew_floor()?;
-        self.engine.flush_rows_and_tables()
+        match self.check_engine_room() {
+            Ok(()) => self.engine.flush_rows_and_tables(),
+            // The next open replays more.
+            Err(_) => Ok(()),
+        }
     }
 
     pub(crate) fn floor_n(&self) -> u64 {
@@ -200,13 +247,21 @@ impl Index {
             .iter_mut()
             .filter(|s| s.size.ids > size.ids)
         {
-            *spare = Arc::new(spare.resized(size, &self.pool));
+            *spare = Arc::new(spare.resized(size, &self.pool)?);
         }
         while self.spares.lock().len() < SPARES {
+            // Memory first: what is made after it is used for sure.
+            let set = self.pool.take(size)?;
             let number = m.next_segment;
-            let family = self.engine.create(&names::log(number), Kind::Log, "")?;
+            let family = match self.engine.create(&names::log(number), Kind::Log, "") {
+                Ok(family) => family,
+                Err(error) => {
+                    self.pool.give(size, set);
+                    return Err(error);
+                }
+            };
             m.next_segment += 1;
-            let spare = Segment::new(number, family, size, &self.pool);
+            let spare = Segment::with_set(number, family, size, set, &self.pool);
             self.spares.lock().push_back(Arc::new(spare.warmed()));
             self.room_may_have_changed();
         }
@@ -218,7 +273,7 @@ impl Index {
         let now = self.time.now_ms();
         let mut rows = Rep::default();
         rows.put(self.meta.number(), meta::MARK_KEY, &now.to_le_bytes());
-        self.write_rows(&rows)?;
+        self.write_marks(&rows)?;
         self.time.set_persisted(now);
         Ok(())
     }
@@ -229,7 +284,7 @@ impl Index {
         if written > self.floor.n() {
             // The mark's write is synced, and everything before it with it.
             self.persist_mark()?;
-            self.floor.raise(written)?;
+            self.raise_floor(written)?;
         }
         Ok(())
     }
@@ -240,28 +295,29 @@ impl Index {
         if m.seals_since_flush < SEALS_PER_FLUSH {
             return Ok(());
         }
+        self.check_engine_room()?;
+        self.engine.flush_rows_and_tables()?;
         m.seals_since_flush = 0;
-        self.engine.flush_rows_and_tables()
+        Ok(())
     }
 
     fn collect_garbage(&self, m: &mut Maintenance) -> Result<()> {
-        let mut kept = Vec::new();
-        for garbage in m.garbage.drain(..) {
+        let mut failed = Ok(());
+        m.garbage.retain(|garbage| {
             // One reference is ours: no view can read it any more.
-            if Arc::strong_count(&garbage.run) > 1 {
-                kept.push(garbage);
-                continue;
+            if failed.is_err() || Arc::strong_count(&garbage.run) > 1 {
+                return true;
             }
             // The files of a dropped generation go with it.
             if self.view().generation(garbage.slice).is_some() {
                 let key = garbage.run.info.key;
-                self.engine
-                    .remove_files(&garbage.family, &key.page(0), &key.footer())?;
+                let (from, to) = (key.page(0), key.footer());
+                failed = self.engine.remove_files(&garbage.family, &from, &to);
             }
-        }
-        *self.garbage_waits.lock() = (!kept.is_empty()).then(Stopwatch::start);
-        m.garbage = kept;
-        Ok(())
+            failed.is_err()
+        });
+        *self.garbage_waits.lock() = (!m.garbage.is_empty()).then(Stopwatch::start);
+        failed
     }
 
     pub(crate) fn count(counter: &AtomicU64) {

@@ -20,7 +20,8 @@ use crate::error::{Error, Result};
 use super::Index;
 use super::maintain::{Garbage, Maintenance};
 use super::run::{Run, RunKey, RunPlan, RunWriter, WrittenRun};
-use super::seal::is_worthless;
+use super::seal::{LOOK_BYTES, is_worthless};
+use super::space::WORK_SHARE;
 use super::stream::{Source, Stream};
 use super::view::Generation;
 
@@ -130,6 +131,7 @@ impl Index {
             .map(|run| Source::run(&generation.family, generation.slice, &run.info))
             .collect();
         let mut stream = Stream::new(self.ids, sources)?;
+        self.check_room_for(LOOK_BYTES, WORK_SHARE)?;
         let mut writer = RunWriter::new(&self.engine, &plan)?;
         let mut streamed = 0_u32;
         while let Some(record) = stream.next()? {
@@ -138,6 +140,7 @@ impl Index {
                 if self.is_closing() {
                     return Err(Error::closed());
                 }
+                self.check_room_for(LOOK_BYTES, WORK_SHARE)?;
                 self.seal_waiting(m)?;
             }
             let scope = record.meta.stamp.scope;

@@ -38,7 +38,9 @@ mod screen;
 mod seal;
 mod segment;
 mod snapshot;
+mod space;
 mod stream;
+mod trouble;
 mod verify;
 mod view;
 
@@ -77,6 +79,8 @@ use durable::Durable;
 use floor::Floor;
 use maintain::Maintenance;
 use segment::{Segment, SetPool};
+use space::Space;
+use trouble::Trouble;
 use view::View;
 
 /// Settings of the index, from the store's options.
@@ -86,6 +90,8 @@ pub(crate) struct Limits {
     pub(crate) segment_ids_max: Option<usize>,
     pub(crate) segment_age: Duration,
     pub(crate) background: bool,
+    /// Free bytes below which writes are refused; 0: never.
+    pub(crate) free_bytes_min: u64,
 }
 
 /// Counters of the index.
@@ -94,6 +100,7 @@ pub(crate) struct Counts {
     pub(crate) seals: AtomicU64,
     pub(crate) merges: AtomicU64,
     pub(crate) drops: AtomicU64,
+    pub(crate) failures: AtomicU64,
     pub(crate) stalls: AtomicU64,
     pub(crate) stalled_us: AtomicU64,
     pub(crate) replayed: AtomicU64,
@@ -136,12 +143,12 @@ pub(crate) struct Index {
     maintenance: Mutex<Maintenance>,
     /// Set while files wait for old views to go.
     garbage_waits: Mutex<Option<Stopwatch>>,
-    /// The first failure of background work, for `health()`; sealing has stopped.
-    stopped: Mutex<Option<String>>,
+    /// What failed in the last round of background work, and what becomes of it.
+    trouble: Mutex<Option<Trouble>>,
     /// Scopes that were dropped: merges leave their ids out.
     dropped_scopes: Mutex<Vec<u16>>,
-    /// Free space ran out: writes are refused.
-    full: AtomicBool,
+    /// Whether there is room on the disk to write.
+    pub(crate) space: Space,
     /// The store is being closed: long work gives up.
     closing: AtomicBool,
     /// RocksDB has stopped writes: callers wait before they hold anything.
@@ -179,19 +186,38 @@ impl Index {
         self.durable.durable()
     }
 
-    /// Returns once commit `n` is durable.
+    /// Returns once commit `n` is durable; while the disk is full that must wait.
     pub(crate) fn wait_durable(&self, n: u64) -> Result<()> {
-        let waited = self.durable.wait(n, &self.engine, &self.poison);
+        let may_sync = || {
+            self.space
+                .wait(|| self.poison.is_set() || self.is_closing());
+            self.poison.check().and(self.space.check_engine())
+        };
+        let waited = self.durable.wait(n, &self.engine, &self.poison, may_sync);
         waited.map_err(|error| self.undecided(n, error))
+    }
+
+    /// Makes everything that was written durable, unless the disk is full.
+    ///
+    /// # Errors
+    /// `Full`: nothing is lost, and the call may be made again.
+    pub(crate) fn sync_written(&self) -> Result<()> {
+        let n = self.written();
+        let may_sync = || self.space.check_engine();
+        let waited = self.durable.wait(n, &self.engine, &self.poison, may_sync);
+        waited.map_err(|error| match error.kind() {
+            ErrorKind::Full => error,
+            _ => self.undecided(n, error),
+        })
     }
 
     /// Whether an unsynced commit may have happened since the store was made.
     pub(crate) fn allow_unsynced(&self) -> Result<()> {
         if self.floor.unsynced() {
-            Ok(())
-        } else {
-            self.floor.allow_unsynced()
+            return Ok(());
         }
+        let allowed = self.floor.allow_unsynced();
+        allowed.inspect_err(|error| self.floor_failed(error))
     }
 
     /// The failure of a commit whose fate is unknown, named so that it is found again in the
@@ -205,10 +231,6 @@ impl Index {
         Error::new(ErrorKind::Degraded, what)
             .with_source(error)
             .unknown()
-    }
-
-    pub(crate) fn is_full(&self) -> bool {
-        self.full.load(Ordering::Acquire)
     }
 
     /// Has long background work give up; what it began is done again after the next open.
@@ -228,30 +250,58 @@ impl Index {
         }
     }
 
-    pub(crate) fn set_full(&self, full: bool) {
-        self.full.store(full, Ordering::Release);
-    }
-
-    /// Background work that failed and stopped.
-    pub(crate) fn stopped(&self) -> Option<String> {
-        self.stopped.lock().clone()
-    }
-
     pub(crate) fn set_dropped_scopes(&self, scopes: Vec<u16>) {
         *self.dropped_scopes.lock() = scopes;
     }
 
-    /// Writes rows outside any commit, made durable before it returns: catalog, marks.
+    /// Writes rows of the catalog, made durable before it returns.
+    ///
+    /// # Errors
+    /// `Full`: nothing was written.
     pub(crate) fn write_rows(&self, rows: &Rep) -> Result<()> {
-        self.poison.check()?;
-        {
-            let _gate = self.gate.lock();
-            if let Err(error) = self.engine.write(&rows.whole()) {
-                self.poison.set(format!("a write failed: {error}"));
-                return Err(error.unknown());
-            }
-        }
+        self.space.check()?;
+        self.put_rows(rows)?;
+        // What is written must become durable, however long the disk is full.
+        self.space
+            .wait(|| self.poison.is_set() || self.is_closing());
+        self.space.check_engine().map_err(Error::unknown)?;
         self.sync_all()
+    }
+
+    /// Writes the index's own marks, made durable before it returns; may be done again.
+    pub(super) fn write_marks(&self, rows: &Rep) -> Result<()> {
+        self.put_rows(rows)?;
+        self.space.check_engine()?;
+        self.sync_all()
+    }
+
+    fn put_rows(&self, rows: &Rep) -> Result<()> {
+        self.poison.check()?;
+        self.space.check_engine()?;
+        self.check_engine_room()?;
+        let _gate = self.gate.lock();
+        let written = self.engine.write(&rows.whole());
+        written.map_err(|error| {
+            let error = self.write_failed(error, || Ok(false));
+            match error.kind() {
+                ErrorKind::Full => error,
+                _ => error.unknown(),
+            }
+        })
+    }
+
+    /// A floor that can't be written is no floor: only want of space or of descriptors passes.
+    pub(super) fn floor_failed(&self, error: &Error) {
+        if !error.is_retryable() {
+            self.poison
+                .set(format!("the floor was not written: {error}"));
+        }
+    }
+
+    /// Raises the floor to what is durable.
+    pub(super) fn raise_floor(&self, n: u64) -> Result<()> {
+        let raised = self.floor.raise(n);
+        raised.inspect_err(|error| self.floor_failed(error))
     }
 
     /// Makes everything that was written durable.

@@ -32,6 +32,7 @@ use super::record::Slice;
 use super::room::Reserved;
 use super::run::{Run, RunInfo, RunKey};
 use super::segment::{Segment, SetPool, SetSize};
+use super::space::Space;
 use super::view::{Generation, View};
 use super::{Classes, Counts, IdHash, Index, Limits, Name, meta, names, random, snapshot};
 
@@ -97,9 +98,11 @@ impl Families {
 pub(crate) fn open(opening: Opening) -> Result<Opened> {
     let home = opening.settings.home.clone();
     let lock = home.lock()?;
+    // First, since a store of another format is left as it is.
+    let mark = Floor::read(&home)?;
     home.prepare()?;
     let has_data = home.has_data()?;
-    let mark = match Floor::read(&home)? {
+    let mark = match mark {
         Some(mark) => mark,
         None if !has_data => Floor::create(&home, 0, false)?,
         None => return Err(Error::damaged("the floor file is missing")),
@@ -199,9 +202,9 @@ fn assemble(
             ..Maintenance::default()
         }),
         garbage_waits: Mutex::new(None),
-        stopped: Mutex::new(None),
+        trouble: Mutex::new(None),
         dropped_scopes: Mutex::default(),
-        full: AtomicBool::new(false),
+        space: Space::new(),
         closing: AtomicBool::new(false),
         write_stopped: AtomicBool::new(false),
         #[cfg(feature = "testing")]
@@ -249,7 +252,7 @@ impl Index {
                 continue;
             }
             m.next_segment = number + 1;
-            let spare = Segment::new(number, family, self.segment_size(), &self.pool);
+            let spare = Segment::new(number, family, self.segment_size(), &self.pool)?;
             self.spares.lock().push_back(Arc::new(spare));
         }
         let first = self.spares.lock().pop_front();
@@ -264,7 +267,7 @@ impl Index {
                     family,
                     self.segment_size(),
                     &self.pool,
-                ))
+                )?)
             }
         };
         let view = self.view.load().rotated(current);
@@ -354,7 +357,7 @@ fn freeze(
         ids: count.max(1),
         words,
     };
-    let segment = Segment::new(number, Arc::clone(family), size, pool);
+    let segment = Segment::new(number, Arc::clone(family), size, pool)?;
     let mut hashes = Vec::new();
     for (n, value) in commits {
         hashes.clear();

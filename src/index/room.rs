@@ -4,6 +4,9 @@
 //! waits: at any time what is reserved fits into the current segment. When it would not, the
 //! caller rotates; when it can't (two segments wait to be sealed, or no log family is ready), it
 //! waits up to its deadline and gets `Busy`.
+//!
+//! While the disk is full nobody waits for room, which sealing could not make: the caller gets
+//! none, is answered what is known, and is refused what would have to be written.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -37,6 +40,26 @@ pub(crate) struct Room {
     index: Arc<Index>,
     ids: usize,
     words: usize,
+    is_reserved: bool,
+}
+
+impl Room {
+    pub(crate) fn is_reserved(&self) -> bool {
+        self.is_reserved
+    }
+
+    /// # Errors
+    /// `Full` if there was no room to reserve when the ids were looked up.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.is_reserved {
+            return Ok(());
+        }
+        self.index.space.check()?;
+        Err(Error::new(
+            ErrorKind::Full,
+            "the disk was full when the ids were looked up; nothing was recorded",
+        ))
+    }
 }
 
 impl Drop for Room {
@@ -53,7 +76,7 @@ impl Drop for Room {
 const UNSEALED_MAX: usize = 2;
 
 impl Index {
-    /// Reserves room for `ids` ids in `words` words.
+    /// Reserves room for `ids` ids in `words` words; none while the disk is full.
     ///
     /// # Errors
     /// `Busy` if sealing didn't catch up by the deadline; nothing is held.
@@ -66,6 +89,9 @@ impl Index {
         let mut reserved = self.room.lock();
         let mut stalled: Option<Stopwatch> = None;
         loop {
+            if self.space.is_low() || self.space.is_stopped() {
+                return Ok(self.no_reservation());
+            }
             let (all_ids, all_words) = (reserved.ids + ids, reserved.words + words);
             let fits = !self.write_stopped.load(Ordering::Acquire)
                 && (self
@@ -85,6 +111,7 @@ impl Index {
                     index: Arc::clone(self),
                     ids,
                     words,
+                    is_reserved: true,
                 });
             }
             self.poison.check()?;
@@ -104,9 +131,18 @@ impl Index {
         }
     }
 
+    fn no_reservation(self: &Arc<Index>) -> Room {
+        Room {
+            index: Arc::clone(self),
+            ids: 0,
+            words: 0,
+            is_reserved: false,
+        }
+    }
+
     fn no_room(&self) -> Error {
-        let why = match self.stopped() {
-            Some(why) => format!("sealing stopped: {why}"),
+        let why = match self.trouble() {
+            Some(why) => why,
             None if self.write_stopped.load(Ordering::Acquire) => {
                 "RocksDB has stopped writes until its compactions catch up".to_string()
             }
@@ -130,7 +166,7 @@ impl Index {
                 ids: size.ids.max(ids),
                 words: size.words.max(words),
             };
-            next = Arc::new(next.resized(size, &self.pool));
+            next = Arc::new(next.resized(size, &self.pool)?);
         }
         {
             let _gate = self.gate.lock();

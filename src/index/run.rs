@@ -15,10 +15,9 @@
 //! - R4: the run id is random, so a filter snapshot that names it belongs to this run and no
 //!   other, whatever numbers a restored copy uses again.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::engine::{Engine, RunFile};
+use crate::engine::{Engine, FinishedRun, RunFile};
 use crate::error::{Error, Result};
 use crate::front::Filter;
 use crate::resources::Resources;
@@ -192,7 +191,7 @@ pub(crate) struct RunWriter<'a> {
 pub(crate) struct WrittenRun {
     pub(crate) info: RunInfo,
     pub(crate) filter: Option<Filter>,
-    pub(crate) path: PathBuf,
+    pub(crate) file: FinishedRun,
 }
 
 /// What a run writer starts from.
@@ -224,7 +223,8 @@ impl<'a> RunWriter<'a> {
         };
         let expected = usize::try_from(plan.ids).unwrap_or(usize::MAX);
         let filter = (plan.filter_bits > 0)
-            .then(|| Filter::with_capacity(expected.max(1), plan.filter_bits));
+            .then(|| Filter::with_capacity(expected.max(1), plan.filter_bits))
+            .transpose()?;
         let builder = PageBuilder::new(plan.slice, plan.width_ms);
         Ok(RunWriter {
             file,
@@ -271,11 +271,11 @@ impl<'a> RunWriter<'a> {
         self.end_page()?;
         self.file
             .put(&self.info.key.footer(), &self.info.encode())?;
-        let path = self.file.finish()?;
+        let file = self.file.finish()?;
         Ok(WrittenRun {
             info: self.info,
             filter: self.filter,
-            path,
+            file,
         })
     }
 }

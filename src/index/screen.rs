@@ -90,7 +90,7 @@ mod tests {
         for count in [0, 1, AHEAD - 1, AHEAD, CHUNK, CHUNK + 1, 1000] {
             let filters: Vec<Filter> = (1..4)
                 .map(|nth| {
-                    let mut filter = Filter::with_capacity(500, 8);
+                    let mut filter = Filter::with_capacity(500, 8).expect("there is memory");
                     hashes.iter().step_by(nth).for_each(|h| filter.add(*h));
                     filter
                 })

@@ -7,19 +7,29 @@
 //!   and is sealed again; the extra records are the same ones, so they do no harm;
 //! - segments are sealed strictly one after another, oldest first: a later run is a later
 //!   write.
+//!
+//! A seal that failed goes on in the next round: generations that have their run keep it (writing
+//! it again would mix the pages of two runs under one key), the others get theirs, and families
+//! that were made are used. A log that could not be dropped is dropped before anything else.
 
 use std::sync::Arc;
 
-use crate::engine::{Kind, Rep, failpoint};
+use crate::engine::{Family, Kind, Rep, failpoint};
 use crate::error::Result;
+use crate::memory;
 
 use super::active::EntryAt;
-use super::maintain::Maintenance;
+use super::maintain::{Ingested, Maintenance};
 use super::record::{FOR_EVER_MS, Meta, Slice, State};
 use super::run::{Run, RunKey, RunPlan, RunWriter, WrittenRun};
 use super::segment::Segment;
+use super::space::WORK_SHARE;
 use super::view::Generation;
 use super::{Index, meta, names};
+
+/// How often writing a run looks for room, and about what it has written between.
+pub(super) const RECORDS_PER_LOOK: usize = 1 << 14;
+pub(super) const LOOK_BYTES: usize = 1 << 20;
 
 /// The runs of one seal while they are written: one per generation.
 struct Runs<'a> {
@@ -54,17 +64,16 @@ impl Index {
         failpoint!("seal::marked");
         let written = self.write_runs(m, segment)?;
         failpoint!("seal::runs_written");
-        let generations = self.ingest_runs(segment, written)?;
-        self.publish(segment, generations);
-        failpoint!("seal::published");
-        self.poison.check()?;
-        failpoint!("seal::before_drop");
-        self.engine.drop_family(&segment.family)?;
-        failpoint!("seal::dropped");
+        self.ingest_runs(m, segment, written)?;
+        self.publish(m, segment);
         Index::count(&self.counts.seals);
-        self.flush_rows(m)?;
+        failpoint!("seal::published");
+        m.condemned.push(Arc::clone(&segment.family));
+        failpoint!("seal::before_drop");
+        self.drop_condemned(m)?;
+        failpoint!("seal::dropped");
         self.room_may_have_changed();
-        Ok(())
+        self.flush_rows(m)
     }
 
     /// Step 5: partition by placement, in hash order, as files beside the store.
@@ -79,10 +88,10 @@ impl Index {
             last: 0,
         };
         for (slice, ids) in segment.placed() {
-            if has_ended(slice, mark) {
+            if has_ended(slice, mark) || m.ingested.iter().any(|i| i.slice == slice) {
                 continue;
             }
-            let generation = self.generation_for(slice)?;
+            let generation = self.generation_for(m, slice)?;
             let serial = generation.next_serial();
             let plan = RunPlan {
                 slice,
@@ -98,9 +107,10 @@ impl Index {
             runs.writers
                 .push((generation, RunWriter::new(&self.engine, &plan)?));
         }
-        segment
-            .set()
-            .sorted_into(&self.ids, &mut m.order, &mut m.spare);
+        let set = segment.set();
+        memory::reserve(&mut m.order, set.len())?;
+        memory::reserve(&mut m.spare, set.len())?;
+        set.sorted_into(&self.ids, &mut m.order, &mut m.spare);
         self.fill_runs(segment, &m.order, mark, &mut runs)?;
         let mut written = Vec::new();
         for (generation, writer) in runs.writers {
@@ -120,6 +130,9 @@ impl Index {
         let set = segment.set();
         let (mut id, mut extras) = (Vec::new(), Vec::new());
         for (i, (hash, at)) in order.iter().enumerate() {
+            if i.is_multiple_of(RECORDS_PER_LOOK) {
+                self.check_room_for(LOOK_BYTES, WORK_SHARE)?;
+            }
             if let Some((_, ahead)) = order.get(i + AHEAD) {
                 set.prefetch_entry(*ahead);
             }
@@ -136,44 +149,56 @@ impl Index {
 
     /// The generation of a slice as it is now, its family made if need be. Not in the view yet
     /// if it is new.
-    pub(super) fn generation_for(&self, slice: Slice) -> Result<Arc<Generation>> {
+    fn generation_for(&self, m: &mut Maintenance, slice: Slice) -> Result<Arc<Generation>> {
         if let Some(generation) = self.view().generation(slice) {
             return Ok(Arc::clone(generation));
         }
-        let family = self
-            .engine
-            .create(&names::generation(slice), Kind::Generation, "")?;
-        let width_ms = self.classes.width_ms(slice);
-        Ok(Arc::new(Generation {
+        let made = m.made.iter().find(|(s, _)| *s == slice);
+        let family = match made {
+            Some((_, family)) => Arc::clone(family),
+            None => {
+                let name = names::generation(slice);
+                let family = self.engine.create(&name, Kind::Generation, "")?;
+                m.made.push((slice, Arc::clone(&family)));
+                family
+            }
+        };
+        Ok(self.empty_generation(slice, family))
+    }
+
+    fn empty_generation(&self, slice: Slice, family: Arc<Family>) -> Arc<Generation> {
+        Arc::new(Generation {
             slice,
-            width_ms,
+            width_ms: self.classes.width_ms(slice),
             family,
             runs: Vec::new(),
-        }))
+        })
     }
 
     /// Steps 6 and 7: ingest one generation after another; filters.
     fn ingest_runs(
         &self,
+        m: &mut Maintenance,
         segment: &Segment,
         written: Vec<(Arc<Generation>, WrittenRun)>,
-    ) -> Result<Vec<Arc<Generation>>> {
-        let mut generations = Vec::with_capacity(written.len());
+    ) -> Result<()> {
         for (generation, run) in written {
             debug_assert_eq!(run.info.key.order, segment.number);
             let run = self.ingest(&generation, run)?;
             failpoint!("seal::ingested");
-            let mut runs = generation.runs.clone();
-            runs.push(run);
-            generations.push(generation.with_runs(runs));
+            m.ingested.push(Ingested {
+                slice: generation.slice,
+                family: Arc::clone(&generation.family),
+                run,
+            });
         }
-        Ok(generations)
+        Ok(())
     }
 
     /// Moves a written run into its family and places its filter.
     pub(super) fn ingest(&self, generation: &Generation, run: WrittenRun) -> Result<Arc<Run>> {
         self.poison.check()?;
-        self.engine.ingest(&generation.family, run.path)?;
+        self.engine.ingest(&generation.family, &run.file)?;
         let placed = Run::new(run.info, &self.resources);
         if let Some(filter) = run.filter {
             self.place_filter(generation.slice, &placed, &Arc::new(filter));
@@ -181,13 +206,30 @@ impl Index {
         Ok(placed)
     }
 
-    /// Step 8: one swap moves the segment's ids from the set to the runs.
-    fn publish(&self, segment: &Segment, generations: Vec<Arc<Generation>>) {
+    /// Step 8: one swap moves the segment's ids from the set to the runs. A slice that ended
+    /// since its run was ingested, and was dropped from the view, does not come back; if it was
+    /// never in one, its family goes too.
+    fn publish(&self, m: &mut Maintenance, segment: &Segment) {
+        let mark = self.time.persisted_ms();
         let _swap = self.swap.lock();
         let view = self.view.load();
+        let mut generations = Vec::with_capacity(m.ingested.len());
+        for Ingested { slice, family, run } in m.ingested.drain(..) {
+            let generation = match view.generation(slice) {
+                Some(generation) => Arc::clone(generation),
+                None if has_ended(slice, mark) => continue,
+                None => self.empty_generation(slice, family),
+            };
+            let mut runs = generation.runs.clone();
+            runs.push(run);
+            generations.push(generation.with_runs(runs));
+        }
         let next = view
             .with_generations(generations)
             .without_segment(segment.number);
+        let unused = m.made.drain(..);
+        let unused = unused.filter(|(slice, _)| next.generation(*slice).is_none());
+        m.condemned.extend(unused.map(|(_, family)| family));
         self.view.store(Arc::new(next));
     }
 
@@ -201,10 +243,10 @@ impl Index {
         if n > 0 {
             rows.put(self.meta.number(), meta::MARKER_KEY, &n.to_le_bytes());
         }
-        self.write_rows(&rows)?;
+        self.write_marks(&rows)?;
         self.time.set_persisted(now);
         failpoint!("seal::synced");
-        self.floor.raise(n)
+        self.raise_floor(n)
     }
 }
 

@@ -65,7 +65,10 @@ const IDLE_MAX: usize = 3;
 
 impl SetPool {
     /// A clean set of that size, recycled if possible.
-    fn take(&self, size: SetSize) -> ActiveSet {
+    ///
+    /// # Errors
+    /// `Busy` if the memory is not to be had.
+    pub(super) fn take(&self, size: SetSize) -> Result<ActiveSet> {
         let mut idle = self.idle.lock();
         let found = idle.iter().position(|(s, _)| *s == size);
         let recycled = found.map(|i| idle.swap_remove(i).1);
@@ -73,13 +76,13 @@ impl SetPool {
         match recycled {
             Some(mut set) => {
                 set.reset();
-                set
+                Ok(set)
             }
             None => ActiveSet::with_capacity(size.ids, size.words),
         }
     }
 
-    fn give(&self, size: SetSize, set: ActiveSet) {
+    pub(super) fn give(&self, size: SetSize, set: ActiveSet) {
         let mut idle = self.idle.lock();
         idle.retain(|(s, _)| *s == size);
         if idle.len() < IDLE_MAX {
@@ -118,12 +121,29 @@ impl Segment {
         family: Arc<Family>,
         size: SetSize,
         pool: &Arc<SetPool>,
+    ) -> Result<Segment> {
+        Ok(Segment::with_set(
+            number,
+            family,
+            size,
+            pool.take(size)?,
+            pool,
+        ))
+    }
+
+    /// A segment with a set that was taken before.
+    pub(super) fn with_set(
+        number: u64,
+        family: Arc<Family>,
+        size: SetSize,
+        set: ActiveSet,
+        pool: &Arc<SetPool>,
     ) -> Segment {
         Segment {
             number,
             family,
             size,
-            set: Some(pool.take(size)),
+            set: Some(set),
             pool: Arc::clone(pool),
             placed: Mutex::default(),
             last_n: AtomicU64::new(0),
@@ -132,7 +152,7 @@ impl Segment {
     }
 
     /// The same segment, empty still, with a set of another size.
-    pub(crate) fn resized(&self, size: SetSize, pool: &Arc<SetPool>) -> Segment {
+    pub(crate) fn resized(&self, size: SetSize, pool: &Arc<SetPool>) -> Result<Segment> {
         Segment::new(self.number, Arc::clone(&self.family), size, pool)
     }
 

@@ -156,7 +156,7 @@ impl Index {
     /// A run's filter from its pages. Every record stands in it, tombstones too.
     fn rebuild(&self, generation: &Generation, run: &Run) -> Result<Filter> {
         let ids = usize::try_from(run.info.ids).unwrap_or(usize::MAX);
-        let mut filter = Filter::with_capacity(ids.max(1), self.limits.filter_bits);
+        let mut filter = Filter::with_capacity(ids.max(1), self.limits.filter_bits)?;
         let source = Source::run(&generation.family, generation.slice, &run.info);
         let mut stream = Stream::new(self.ids, vec![source])?;
         while let Some(record) = stream.next()? {
@@ -219,7 +219,7 @@ mod tests {
             pages: 1,
             first_order: 1,
         };
-        let mut filter = Filter::with_capacity(2, 16);
+        let mut filter = Filter::with_capacity(2, 16).unwrap();
         filter.add(1 << 60);
         filter.add(2 << 60);
         let bytes = encode(&[(info, Arc::new(filter))]);

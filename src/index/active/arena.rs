@@ -17,6 +17,7 @@
 //! the caller and caught by the bounds check.
 
 use super::{EntryAt, SectionAt};
+use crate::error::Result;
 use crate::index::hash::IdHash;
 use crate::index::record::{Meta, Slice, Stamp, State};
 use crate::memory;
@@ -68,12 +69,12 @@ impl Entry {
 }
 
 impl Arena {
-    pub(super) fn new(words: usize) -> Arena {
-        let words = memory::zeroed(words.clamp(1, u32::MAX as usize));
-        Arena {
+    pub(super) fn new(words: usize) -> Result<Arena> {
+        let words = memory::zeroed(words.clamp(1, u32::MAX as usize))?;
+        Ok(Arena {
             words,
             used: AtomicUsize::new(1),
-        }
+        })
     }
 
     pub(super) fn words(&mut self) -> &mut [AtomicU64] {

@@ -112,7 +112,7 @@ fn behaves_like_a_map_also_when_recycled() {
     println!("seed {seed}");
     let mut rng = fastrand::Rng::with_seed(seed);
     let hash = IdHash::new(seed);
-    let mut set = ActiveSet::with_capacity(20_000, 1_000_000);
+    let mut set = ActiveSet::with_capacity(20_000, 1_000_000).expect("there is memory");
     set.prefault();
     for commits in [0, 1, 30, 900] {
         let model = fill(&set, &hash, &mut rng, commits);
@@ -129,7 +129,7 @@ fn behaves_like_a_map_also_when_recycled() {
 #[test]
 fn a_full_set_still_answers() {
     let hash = IdHash::new(1);
-    let set = ActiveSet::with_capacity(8, 1 + 3 + 8 * 2);
+    let set = ActiveSet::with_capacity(8, 1 + 3 + 8 * 2).expect("there is memory");
     let section = set.section(&meta(1, 1, 9), SLICE);
     for i in 0..8u8 {
         assert!(set.has_room(1, ActiveSet::words_for(1, None)));
@@ -143,7 +143,7 @@ fn a_full_set_still_answers() {
 
 #[test]
 fn words_are_what_an_entry_takes() {
-    let set = ActiveSet::with_capacity(100, 1000);
+    let set = ActiveSet::with_capacity(100, 1000).expect("there is memory");
     let section = set.section(&meta(1, 1, 9), SLICE);
     for (i, extras) in [None, Some(0), Some(1), Some(8), Some(9)]
         .into_iter()
@@ -164,7 +164,7 @@ fn equal_hashes_are_told_apart() {
     let hash = IdHash::new(3);
     let (a, b) = colliding_ids(3, 77);
     let at = hash.of(0, &a);
-    let set = ActiveSet::with_capacity(10, 100);
+    let set = ActiveSet::with_capacity(10, 100).expect("there is memory");
     let first = set.section(&meta(0, 1, 11), SLICE);
     set.insert(at, first, 0, &a, None);
     assert_eq!(set.find(at, || (0, &b[..])), None);
@@ -185,7 +185,7 @@ fn equal_hashes_are_told_apart() {
 
 #[test]
 fn ids_differ_from_their_padding() {
-    let set = ActiveSet::with_capacity(10, 100);
+    let set = ActiveSet::with_capacity(10, 100).expect("there is memory");
     let section = set.section(&meta(0, 1, 1), SLICE);
     // One hash for all, so that only the comparison tells them apart.
     let ids: [&[u8]; 4] = [b"a", b"a\0", b"a\0\0\0\0\0\0\0", b"a\0\0\0\0\0\0\0\0"];
@@ -218,7 +218,8 @@ fn readers_beside_the_writer_see_whole_records_that_only_get_newer() {
     const IDS: u64 = 64;
     const ROUNDS: u64 = 4000;
     let hash = IdHash::new(11);
-    let set = ActiveSet::with_capacity(IDS as usize, (IDS * ROUNDS * 7 + ROUNDS * 3 + 1) as usize);
+    let set = ActiveSet::with_capacity(IDS as usize, (IDS * ROUNDS * 7 + ROUNDS * 3 + 1) as usize)
+        .expect("there is memory");
     let done = AtomicBool::new(false);
     let read = |id: u64| {
         let key = id.to_be_bytes();

@@ -98,7 +98,7 @@ pub(super) fn home(rule: Rule) -> Option<(Home, Broken)> {
         }
         Rule::WrittenBeforeRelease | Rule::DuplicateWaits => (Home::Group(group::POWER), Lost),
         Rule::OneBatch => (Home::Group(group::POWER), Torn),
-        Rule::ErrorPoisons => (Home::Group(group::FAILURE), Double),
+        Rule::ErrorPoisons | Rule::FullLeavesNothing => (Home::Group(group::FAILURE), Double),
         Rule::UnknownAnsweredAtOpen => (Home::Group(group::FAILURE), WrongAnswer),
         Rule::MarkerBeforeIngest | Rule::FloorRenewed => {
             (Home::Floor(floor::UNSYNCED), SilentShort)

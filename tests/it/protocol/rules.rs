@@ -69,6 +69,7 @@ rules! {
     NumberWhileHeld, Marked, "record 6: n is drawn while the id is held";
     OneBatch, Plain, "write path 9: log record and mutations are one write batch";
     ErrorPoisons, Plain, "write path 11: a failed write poisons and keeps the holds";
+    FullLeavesNothing, Plain, "write path 11: a full disk leaves nothing whole of a write";
     UnknownAnsweredAtOpen, Plain, "write path 11: Unknown is answered by what the open found";
     SetBeforeGate, Marked, "write path 12: ids enter the set before the gate is left";
     SetBeforeRelease, Marked, "write path 12 (I2): ids enter the set before the hold goes";
@@ -124,11 +125,11 @@ rules! {
 
 /// The rules in force: one bit each.
 #[derive(Clone, Copy)]
-pub(super) struct Rules(u64);
+pub(super) struct Rules(u128);
 
 impl Rules {
     /// The protocol as it stands.
-    pub(super) const ALL: Rules = Rules(u64::MAX);
+    pub(super) const ALL: Rules = Rules(u128::MAX);
 
     /// No rule at all: the canary.
     pub(super) const NONE: Rules = Rules(0);

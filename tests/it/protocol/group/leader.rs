@@ -77,6 +77,7 @@ impl State {
                 let ids = leader.ids;
                 out.push(self.write(at, ids, ids, Stage::Wrote, "writes, up to commit"));
                 self.fail(setup, at, out);
+                out.extend(self.meet_the_end(setup, at));
             }
             Stage::Wrote => out.push(self.insert(setup, at)),
             Stage::Inserted => {
@@ -140,6 +141,27 @@ impl State {
             }
             out.push((Label::store(what), next));
         }
+    }
+
+    /// Step 11 on a full disk: the record is torn, which counts for nothing at an open, so the
+    /// members are told that nothing was recorded, and their numbers are used again. (Refusals
+    /// that follow change nothing, and a probe that succeeds ends them.)
+    fn meet_the_end(&self, setup: &Workload, at: usize) -> Option<(Label, Self)> {
+        if self.errors == 0 {
+            return None;
+        }
+        let leader = self.leaders[at];
+        let mut next = match setup.rules.on(Rule::FullLeavesNothing) {
+            true => self.clone(),
+            false => self.write(at, leader.ids, leader.ids, Stage::Wrote, "").1,
+        };
+        next.errors -= 1;
+        next.leaders.remove(at);
+        next.next_n = leader.first_n;
+        for c in (0..self.callers.len()).filter(|c| leader.members & (1 << c) != 0) {
+            next.callers[c].phase = Phase::Ready;
+        }
+        Some((Label::store("meets the end of the disk"), next))
     }
 
     /// Step 12, and 14 for members that asked for `Written`.
