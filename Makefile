@@ -3,12 +3,16 @@
 
 FEATURES := cli,raw,testing,failpoints
 SECS ?= 60
+KILLS ?= 1000
+CUTS ?= 300
+CYCLES ?= 5000
 ARGS ?=
 
 CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/firstseen/target
 export CARGO_TARGET_DIR
+export FEATURES
 
-.PHONY: help prepare demo test lint bench compare fuzz
+.PHONY: help prepare demo test lint bench compare fuzz crash powercut faults
 
 help: ## Show this list.
 	@awk -F ': .*## |: ## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -44,3 +48,12 @@ compare: prepare ## Measure against other engines; ARGS="..." goes to the progra
 
 fuzz: prepare ## Fuzz each target for SECS seconds (60).
 	@scripts/fuzz.sh $(SECS)
+
+crash: prepare ## Kill a working store KILLS times (1000) and look; SEED=n repeats.
+	@scripts/crash.sh crash
+
+powercut: prepare ## Cut its power CUTS times (300) on ext4, CUTS_XFS on XFS (as root); SEED=n.
+	@scripts/crash.sh powercut
+
+faults: prepare ## Drop what was not synced, and fail calls, over CYCLES cycles (5000); SEED=n.
+	@scripts/crash.sh faults
