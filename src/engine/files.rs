@@ -21,6 +21,9 @@ pub(crate) struct Home {
     /// What stands in for the directory, in tests.
     #[cfg(any(test, feature = "testing"))]
     pub(super) memory: Option<std::sync::Arc<Memory>>,
+    /// What RocksDB's files go through, in tests.
+    #[cfg(any(test, feature = "testing"))]
+    env: Option<rocksdb::Env>,
 }
 
 /// What the function it stands in answers for a home in memory.
@@ -36,10 +39,11 @@ macro_rules! in_memory {
 impl Home {
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn memory() -> Result<Home> {
-        let memory = Some(std::sync::Arc::new(Memory::new()?));
+        let memory = Memory::new()?;
         Ok(Home {
             dir: PathBuf::from(memory::PATH),
-            memory,
+            env: Some(memory.env.clone()),
+            memory: Some(std::sync::Arc::new(memory)),
         })
     }
 
@@ -48,7 +52,24 @@ impl Home {
             dir: dir.to_path_buf(),
             #[cfg(any(test, feature = "testing"))]
             memory: None,
+            #[cfg(any(test, feature = "testing"))]
+            env: None,
         }
+    }
+
+    /// Sends RocksDB's files through an environment. Ours stay with the system.
+    #[cfg(all(feature = "testing", feature = "raw"))]
+    pub(crate) fn through(self, env: Option<&rocksdb::Env>) -> Home {
+        Home {
+            env: env.cloned(),
+            ..self
+        }
+    }
+
+    /// The environment that RocksDB's files go through, if it isn't the system's.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn env(&self) -> Option<&rocksdb::Env> {
+        self.env.as_ref()
     }
 
     /// Where RocksDB's own files are.

@@ -153,6 +153,12 @@ impl Look<'_> {
         } else if end > told + SUBMITTED {
             found.torn(format!("run {r}, thread {thread}: at {end}, sent {told}"));
         }
+        if let Some(n) = run.denied.get(&thread)
+            && end > *n
+            && !run.acks.contains_key(&(thread, *n))
+        {
+            found.torn(format!("run {r}, thread {thread}: {n} is there, and failed"));
+        }
         for n in *start..end {
             for message in plan(ledger.seed, thread, n).messages {
                 let may_be_refused = message.scope == In::Limited;

@@ -71,6 +71,8 @@ pub(crate) struct Run {
     pub(crate) buffered: BTreeMap<u64, Ack>,
     /// The last batch of each thread that was told of after the cut, which promises nothing.
     pub(crate) too_late: BTreeMap<usize, u64>,
+    /// Batches that failed with nothing recorded, by thread.
+    pub(crate) denied: BTreeMap<usize, u64>,
     /// When the last sync that returned began.
     sync_began_ns: u128,
     /// Seals, merges and drops.
@@ -126,6 +128,7 @@ impl Ledger {
             acks: BTreeMap::new(),
             buffered: BTreeMap::new(),
             too_late: BTreeMap::new(),
+            denied: BTreeMap::new(),
             sync_began_ns: 0,
             did: [0; 3],
         });
@@ -177,6 +180,12 @@ impl Ledger {
             let number = |word: &String| word.parse::<u64>().expect("a number");
             run.too_late.insert(number(thread) as usize, number(n));
         }
+    }
+
+    /// Takes down that a batch failed, and that nothing of it was recorded.
+    pub(crate) fn deny(&mut self, thread: usize, n: u64) {
+        let run = self.runs.last_mut().expect("a run was begun");
+        run.denied.insert(thread, n);
     }
 
     pub(crate) fn ack(&self, of: &Attempt) -> Option<&Ack> {

@@ -6,7 +6,7 @@
 //! acknowledged. The rule: what was acknowledged is there; what was sent and not acknowledged is
 //! there whole or not at all; nothing is there twice.
 //!
-//! `KILLS=n`, `CUTS=n` and `CUTS_XFS=n` set how often, `SEED=n` the seed. Canaries break the child on purpose,
+//! `KILLS=n`, `CUTS=n` and `CUTS_XFS=n` and `CYCLES=n` set how often, `SEED=n` the seed. Canaries break the child on purpose,
 //! and the same checker must see it.
 #![cfg(feature = "testing")]
 
@@ -15,6 +15,8 @@ mod child;
 mod cut;
 mod disk;
 mod expected;
+#[cfg(feature = "raw")]
+mod fault;
 mod found;
 mod kill;
 #[path = "../it/kit/mod.rs"]
