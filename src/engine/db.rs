@@ -20,6 +20,7 @@ use rocksdb::{
 use crate::error::{Error, ErrorKind, Result};
 
 use super::fault::map;
+use super::stand_in::open_with_stand_ins;
 use super::{Caches, FamilyTuning, Home, RunFile, options, rep};
 
 type Db = DBWithThreadMode<MultiThreaded>;
@@ -222,7 +223,6 @@ impl Engine {
         let path = settings.home.data_path();
         let database = options::database(&settings, recovery)?;
         let names = existing_families(&database, &path, &settings.home)?;
-        let mut descriptors = Vec::with_capacity(names.len());
         let mut kinds = Vec::with_capacity(names.len());
         for name in &names {
             let kind = if name == DEFAULT_FAMILY {
@@ -234,11 +234,14 @@ impl Engine {
                 Error::damaged(format!("column family {name} is none this release knows"))
             })?;
             kinds.push(kind);
-            let tuned_as = table_name(name).unwrap_or_else(|| name.clone());
-            let family = options::family(&settings, kind, &tuned_as);
-            descriptors.push(ColumnFamilyDescriptor::new(name, family));
         }
-        let db = Db::open_cf_descriptors(&database, &path, descriptors).map_err(map)?;
+        let db = open_with_stand_ins(&settings.home, || {
+            let families = names.iter().zip(&kinds).map(|(name, kind)| {
+                let tuned_as = table_name(name).unwrap_or_else(|| name.clone());
+                ColumnFamilyDescriptor::new(name, options::family(&settings, *kind, &tuned_as))
+            });
+            Db::open_cf_descriptors(&database, &path, families)
+        })?;
         settings.home.set_has_data();
         let db = Arc::new(db);
         let ours = names
@@ -330,9 +333,15 @@ impl Engine {
         options.set_snapshot_consistency(false);
         options.set_allow_global_seqno(true);
         options.set_allow_blocking_flush(true);
-        self.db
-            .ingest_external_file_cf_opts(&family.handle, &options, vec![file])
-            .map_err(map)
+        let ingested =
+            self.db
+                .ingest_external_file_cf_opts(&family.handle, &options, vec![&file]);
+        if ingested.is_err()
+            && let Err(error) = self.settings.home.keep_aside(&file)
+        {
+            log::error!("keeping a run whose ingestion failed: {error}");
+        }
+        ingested.map_err(map)
     }
 
     /// Removes the files that lie wholly within the keys `from..=to`.

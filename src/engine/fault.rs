@@ -1,7 +1,9 @@
 //! RocksDB's errors, mapped once.
 //!
-//! The crate gives a kind and a string. The kind decides, except for a full disk, which RocksDB
-//! reports as an I/O error whose text says so.
+//! The crate gives a kind and a string. The kind decides, except where RocksDB hides an I/O error
+//! in another: a full disk is an I/O error whose text says so, an open that could not write its
+//! options an invalid argument. A family that exists already is one whose making failed before,
+//! after it was made, as we never make two of a name.
 
 use rocksdb::ErrorKind as Raw;
 
@@ -16,9 +18,11 @@ pub(super) fn map(error: rocksdb::Error) -> Error {
 fn kind_of(raw: Raw, text: &str) -> ErrorKind {
     match raw {
         Raw::Corruption => ErrorKind::Damaged,
-        Raw::IOError if text.contains("No space left") => ErrorKind::Full,
+        Raw::IOError | Raw::InvalidArgument if text.contains("No space left") => ErrorKind::Full,
         Raw::IOError if text.contains("lock ") || text.contains("LOCK") => ErrorKind::AlreadyOpen,
         Raw::Busy | Raw::TryAgain | Raw::TimedOut => ErrorKind::Busy,
+        Raw::InvalidArgument if text.contains("IO error") => ErrorKind::Degraded,
+        Raw::InvalidArgument if text.contains("family already exists") => ErrorKind::Degraded,
         Raw::InvalidArgument if text.contains("WAL") => ErrorKind::Damaged,
         Raw::InvalidArgument | Raw::NotSupported => ErrorKind::Invalid,
         Raw::ShutdownInProgress | Raw::Aborted => ErrorKind::Closed,
@@ -51,6 +55,21 @@ mod tests {
                 Raw::InvalidArgument,
                 "Opening an existing DB with no WAL files",
                 ErrorKind::Damaged,
+            ),
+            (
+                Raw::InvalidArgument,
+                "Found options incompatible with filesystem: IO error: While fsync",
+                ErrorKind::Degraded,
+            ),
+            (
+                Raw::InvalidArgument,
+                "Found options incompatible with filesystem: IO error: No space left on device",
+                ErrorKind::Full,
+            ),
+            (
+                Raw::InvalidArgument,
+                "Column family already exists",
+                ErrorKind::Degraded,
             ),
             (
                 Raw::InvalidArgument,

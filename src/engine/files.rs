@@ -14,6 +14,9 @@ use crate::error::{Error, ErrorKind, Result};
 #[cfg(any(test, feature = "testing"))]
 use super::memory::{self, Memory};
 
+/// The extension of a run whose ingestion failed (`stand_in.rs`).
+const KEPT_ASIDE: &str = "kept";
+
 /// Where a store's files are.
 #[derive(Clone)]
 pub(crate) struct Home {
@@ -94,15 +97,48 @@ impl Home {
         Ok(())
     }
 
+    /// Keeps a run whose ingestion failed, through the next open.
+    pub(super) fn keep_aside(&self, run: &Path) -> Result<()> {
+        in_memory!(self, _ => Ok(()));
+        fs::rename(run, run.with_extension(KEPT_ASIDE))?;
+        sync_directory(&self.dir.join("tmp"))
+    }
+
+    /// The runs that were kept.
+    pub(super) fn kept_aside(&self) -> Result<Vec<PathBuf>> {
+        in_memory!(self, _ => Ok(Vec::new()));
+        let entries = fs::read_dir(self.dir.join("tmp"))?;
+        entries.map(|entry| Ok(entry?.path())).collect()
+    }
+
+    /// Puts a kept run in the place of a missing table; where that is.
+    pub(super) fn stand_in(&self, run: &Path, table: &str) -> Result<PathBuf> {
+        let place = self.dir.join("data").join(table);
+        fs::hard_link(run, &place)?;
+        sync_directory(&self.dir.join("data"))?;
+        Ok(place)
+    }
+
+    /// Removes the kept runs: an open did without them, or has them in their places.
+    pub(super) fn forget_kept_aside(&self, runs: &[PathBuf]) -> Result<()> {
+        for run in runs {
+            fs::remove_file(run)?;
+        }
+        Ok(())
+    }
+
     /// Makes the folders; removes what a crash left in the temporary one.
     pub(crate) fn prepare(&self) -> Result<()> {
         in_memory!(self, _ => Ok(()));
         fs::create_dir_all(self.dir.join("data"))?;
         let temporary = self.dir.join("tmp");
-        if temporary.exists() {
-            fs::remove_dir_all(&temporary)?;
-        }
         fs::create_dir_all(&temporary)?;
+        for entry in fs::read_dir(&temporary)? {
+            let path = entry?.path();
+            if path.extension().is_none_or(|e| e != KEPT_ASIDE) {
+                fs::remove_file(path)?;
+            }
+        }
         fs::create_dir_all(self.dir.join("filters"))?;
         sync_directory(&self.dir)
     }

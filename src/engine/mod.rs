@@ -16,6 +16,7 @@ mod memory;
 mod options;
 mod rep;
 mod run_file;
+mod stand_in;
 
 pub(crate) use db::{Engine, Family, Kind, Recovery, Rows, Settings};
 pub(crate) use files::Home;

@@ -71,70 +71,82 @@ fn trouble(rng: &mut fastrand::Rng) -> Trouble {
 
 /// One thread's share of a campaign.
 struct Lane {
+    /// Of the store at hand: `SEED=… CYCLES=20` repeats it.
+    seed: u64,
     rng: fastrand::Rng,
     faults: Faults,
     options: Options,
     broken: Broken,
     campaign: Campaign,
+    /// The last cycles' troubles.
+    troubles: Vec<Trouble>,
     errors: BTreeMap<String, u64>,
 }
 
 impl Lane {
-    fn new(seed: u64, broken: Broken) -> Lane {
+    fn new(broken: Broken) -> Lane {
         let faults = Faults::new();
         let options = workload::options()
             .env(&faults.env())
             .wait_max(Duration::from_millis(100));
         Lane {
-            rng: fastrand::Rng::with_seed(seed),
+            seed: 0,
+            rng: fastrand::Rng::new(),
             faults,
             options,
             broken,
             campaign: Campaign::default(),
+            troubles: Vec::new(),
             errors: BTreeMap::new(),
         }
     }
 
-    fn run(&mut self, cycles: u64) {
-        while self.campaign.crashes < cycles && self.campaign.found.is_clean() {
-            let memory = Path::new("/dev/shm");
-            let dir = match memory.is_dir() {
-                true => tempfile::tempdir_in(memory),
-                false => tempfile::tempdir(),
-            };
-            let dir = dir.expect("a temporary directory");
-            let store = dir.path().join("store");
-            let mut ledger = Ledger::new(self.rng.u64(..));
-            // Seals of their own accord come at any moment, so the seed doesn't repeat them.
-            let background = self.rng.bool();
-            for _ in 0..CRASHES_A_STORE.min(cycles - self.campaign.crashes) {
-                self.cycle(&store, &mut ledger, background);
-                self.campaign.crashes += 1;
-                if !self.campaign.found.is_clean() {
-                    break;
-                }
+    /// Works on one store for some cycles.
+    fn run(&mut self, seed: u64) {
+        self.seed = seed;
+        self.rng = fastrand::Rng::with_seed(seed);
+        let memory = Path::new("/dev/shm");
+        let dir = match memory.is_dir() {
+            true => tempfile::tempdir_in(memory),
+            false => tempfile::tempdir(),
+        };
+        let dir = dir.expect("a temporary directory");
+        let store = dir.path().join("store");
+        let mut ledger = Ledger::new(self.rng.u64(..));
+        // Seals of their own accord come at any moment, so the seed doesn't repeat them.
+        let background = self.rng.bool();
+        for _ in 0..CRASHES_A_STORE {
+            self.cycle(&store, &mut ledger, background);
+            self.campaign.crashes += 1;
+            if !self.campaign.found.is_clean() {
+                return;
             }
-            let open = self.look(&store, &mut ledger, false);
-            open.store.compact().expect("an undamaged store compacts");
-            let found = check(&mut ledger, &open).expect("an undamaged store reads");
-            self.campaign.found.add(found);
-            drop(open);
-            self.campaign.add(&ledger);
         }
+        let open = self.look(&store, &mut ledger, false);
+        open.store.compact().expect("an undamaged store compacts");
+        let found = check(&mut ledger, &open).expect("an undamaged store reads");
+        self.campaign.found.add(found);
+        drop(open);
+        self.campaign.add(&ledger);
     }
 
     /// Opens the store, which must work, and compares.
     fn look(&mut self, store: &Path, ledger: &mut Ledger, background: bool) -> Open {
-        let at = self.campaign.crashes;
+        let at = format!("SEED={} CYCLES=20: cycle {}", self.seed, ledger.runs.len());
         let open = Open::new(store, self.options.clone().background(background));
-        let open = open.unwrap_or_else(|error| panic!("after cycle {at}: {error}"));
-        let found = check(ledger, &open).unwrap_or_else(|error| panic!("cycle {at}: {error}"));
+        let last = &self.troubles[self.troubles.len().saturating_sub(2)..];
+        let open = open.unwrap_or_else(|error| {
+            if std::env::var("KEEP").is_ok() { let _ = std::process::Command::new("cp").args(["-a", store.to_str().unwrap(), "/work/scratch/power/kept"]).status(); }
+            panic!("{at}, background {background}, {last:?}: {error}")
+        });
+        let found = check(ledger, &open).unwrap_or_else(|error| panic!("{at}: {error}"));
         self.campaign.found.add(found);
         open
     }
 
     fn cycle(&mut self, store: &Path, ledger: &mut Ledger, background: bool) {
         let trouble = trouble(&mut self.rng);
+        self.troubles.push(trouble);
         if let Trouble::Fail {
             plan, early: true, ..
         } = trouble
@@ -144,7 +156,7 @@ impl Lane {
                 Ok(open) => close(open).unwrap_or_else(|error| self.clear(&error)),
                 Err(error) => self.clear(&error),
             }
-            assert!(self.faults.restore(), "power comes back");
+            self.restore(store);
         }
         let open = Arc::new(self.look(store, ledger, background));
         if !self.campaign.found.is_clean() {
@@ -182,6 +194,21 @@ impl Lane {
             Ok(()) => {}
             Err(error) => self.clear(&error),
         }
+        self.restore(store);
+    }
+
+    /// Gives the power back, as soon as nobody has the store open any more. A store that failed
+    /// to open, or to close in time, may still be in use by its background work.
+    #[expect(clippy::disallowed_methods, reason = "other threads need a moment")]
+    fn restore(&self, store: &Path) {
+        let lock = std::fs::File::open(store.join("LOCK")).expect("a store has a lock file");
+        let mut tries = 0;
+        while lock.try_lock().is_err() {
+            tries += 1;
+            assert!(tries < 3_000, "the store is never let go");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        drop(lock);
         assert!(self.faults.restore(), "power comes back");
     }
 
@@ -290,8 +317,13 @@ fn campaign(seed: u64, cycles: u64, broken: Broken) -> (Campaign, u64, BTreeMap<
     let lanes: Vec<_> = (0..LANES)
         .map(|at| {
             std::thread::spawn(move || {
-                let mut lane = Lane::new(seed.wrapping_add(at), broken);
-                lane.run(cycles / LANES);
+                let mut lane = Lane::new(broken);
+                let stores = cycles.div_ceil(CRASHES_A_STORE);
+                for store in (at..stores).step_by(LANES as usize) {
+                    if lane.campaign.found.is_clean() {
+                        lane.run(seed.wrapping_add(store));
+                    }
+                }
                 lane
             })
         })

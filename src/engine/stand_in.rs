@@ -1,0 +1,72 @@
+//! Opening a database whose MANIFEST names a run that RocksDB took back.
+//!
+//! An ingestion fails when the record of it in the MANIFEST can't be written or synced. RocksDB
+//! then deletes its link to the run; but the record may be on the disk all the same, and the
+//! next open would be refused for a missing file. So a run whose ingestion failed is kept aside
+//! (our link to it is still there), and stands in for the missing file at the next open. What
+//! follows is as after a crash between ingestion and the next step: its ids are in the log too.
+
+use std::path::PathBuf;
+
+use super::Home;
+use super::fault::map;
+use crate::error::Result;
+
+/// Opens by `open`, with the help of runs that were kept aside.
+pub(super) fn open_with_stand_ins<T>(
+    home: &Home,
+    open: impl Fn() -> std::result::Result<T, rocksdb::Error>,
+) -> Result<T> {
+    let kept = home.kept_aside()?;
+    // Two ingestions in a row don't fail without an open between, so one is all there is; with
+    // more each is tried, and none stays that did not fit.
+    let mut placed: Option<PathBuf> = None;
+    let mut error = None;
+    for run in std::iter::once(None).chain(kept.iter().map(Some)) {
+        if let (Some(run), Some(missing)) = (run, error.as_ref().and_then(missing_table)) {
+            placed = Some(home.stand_in(run, &missing)?);
+        }
+        match open() {
+            Ok(opened) => {
+                home.forget_kept_aside(&kept)?;
+                return Ok(opened);
+            }
+            Err(e) => {
+                if let Some(wrong) = placed.take() {
+                    std::fs::remove_file(wrong)?;
+                } else if missing_table(&e).is_none() {
+                    return Err(map(e));
+                }
+                error.get_or_insert(e);
+            }
+        }
+    }
+    Err(error.map_or_else(crate::error::Error::closed, map))
+}
+
+/// The name of the table file that an open missed.
+fn missing_table(error: &rocksdb::Error) -> Option<String> {
+    missing_in(&error.to_string())
+}
+
+fn missing_in(text: &str) -> Option<String> {
+    let before = &text[..text.find(".sst: No such file")?];
+    let name = &before[before.rfind('/')? + 1..];
+    let is_number = !name.is_empty() && name.bytes().all(|b| b.is_ascii_digit());
+    is_number.then(|| format!("{name}.sst"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_table_is_named() {
+        let text = "Corruption: Corruption: IO error: No such file or directory: While open a file \
+            for random read: /a b/data/000085.sst: No such file or directory  The file \
+            /a b/data/MANIFEST-000071 may be corrupted.";
+        assert_eq!(missing_in(text), Some("000085.sst".to_string()));
+        assert_eq!(missing_in("IO error: /x/000012.log: No such file"), None);
+        assert_eq!(missing_in("/x/one.sst: No such file"), None);
+    }
+}
