@@ -21,14 +21,7 @@ unsafe extern "C" {
     fn faults_new() -> *mut Raw;
     fn faults_free(faults: *mut Raw);
     fn faults_env(faults: *mut Raw) -> *mut rocksdb_env_t;
-    fn faults_fail(
-        faults: *mut Raw,
-        calls: u32,
-        nth: u64,
-        times: u64,
-        kind: c_int,
-        after: bool,
-    );
+    fn faults_fail(faults: *mut Raw, calls: u32, nth: u64, times: u64, kind: c_int, after: bool);
     fn faults_failed(faults: *mut Raw) -> u64;
     fn faults_cut(faults: *mut Raw, seed: u64);
     fn faults_restore(faults: *mut Raw) -> c_int;

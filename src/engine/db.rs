@@ -235,13 +235,15 @@ impl Engine {
             })?;
             kinds.push(kind);
         }
-        let db = open_with_stand_ins(&settings.home, || {
+        let open = || {
             let families = names.iter().zip(&kinds).map(|(name, kind)| {
                 let tuned_as = table_name(name).unwrap_or_else(|| name.clone());
                 ColumnFamilyDescriptor::new(name, options::family(&settings, *kind, &tuned_as))
             });
             Db::open_cf_descriptors(&database, &path, families)
-        })?;
+        };
+        let tables = |db: &Db| Ok(db.live_files()?.into_iter().map(|f| f.name).collect());
+        let db = open_with_stand_ins(&settings.home, open, tables)?;
         settings.home.set_has_data();
         let db = Arc::new(db);
         let ours = names
@@ -333,9 +335,9 @@ impl Engine {
         options.set_snapshot_consistency(false);
         options.set_allow_global_seqno(true);
         options.set_allow_blocking_flush(true);
-        let ingested =
-            self.db
-                .ingest_external_file_cf_opts(&family.handle, &options, vec![&file]);
+        let ingested = self
+            .db
+            .ingest_external_file_cf_opts(&family.handle, &options, vec![&file]);
         if ingested.is_err()
             && let Err(error) = self.settings.home.keep_aside(&file)
         {

@@ -111,6 +111,13 @@ impl Home {
         entries.map(|entry| Ok(entry?.path())).collect()
     }
 
+    /// The first of RocksDB's tables that isn't there.
+    pub(super) fn missing_table(&self, tables: &[String]) -> Option<String> {
+        let names = tables.iter().map(|name| name.trim_start_matches('/'));
+        let mut missing = names.filter(|name| !self.dir.join("data").join(name).exists());
+        missing.next().map(str::to_string)
+    }
+
     /// Puts a kept run in the place of a missing table; where that is.
     pub(super) fn stand_in(&self, run: &Path, table: &str) -> Result<PathBuf> {
         let place = self.dir.join("data").join(table);

@@ -10,45 +10,50 @@ use std::path::PathBuf;
 
 use super::Home;
 use super::fault::map;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
-/// Opens by `open`, with the help of runs that were kept aside.
+/// Opens by `open`, with the help of runs that were kept aside. RocksDB refuses to open if it
+/// meets a missing file, but doesn't look for all of them: `tables` tells which it relies on.
 pub(super) fn open_with_stand_ins<T>(
     home: &Home,
     open: impl Fn() -> std::result::Result<T, rocksdb::Error>,
+    tables: impl Fn(&T) -> std::result::Result<Vec<String>, rocksdb::Error>,
 ) -> Result<T> {
     let kept = home.kept_aside()?;
-    // Two ingestions in a row don't fail without an open between, so one is all there is; with
-    // more each is tried, and none stays that did not fit.
     let mut placed: Option<PathBuf> = None;
-    let mut error = None;
+    let mut missing: Option<String> = None;
+    // One is kept, as a rule. Of more each is tried, and none stays that did not fit.
     for run in std::iter::once(None).chain(kept.iter().map(Some)) {
-        if let (Some(run), Some(missing)) = (run, error.as_ref().and_then(missing_table)) {
-            placed = Some(home.stand_in(run, &missing)?);
+        if let (Some(run), Some(table)) = (run, &missing) {
+            placed = Some(home.stand_in(run, table.as_str())?);
         }
-        match open() {
-            Ok(opened) => {
-                home.forget_kept_aside(&kept)?;
-                return Ok(opened);
-            }
-            Err(e) => {
-                if let Some(wrong) = placed.take() {
-                    std::fs::remove_file(wrong)?;
-                } else if missing_table(&e).is_none() {
-                    return Err(map(e));
+        let error = match open() {
+            Ok(opened) if kept.is_empty() => return Ok(opened),
+            Ok(opened) => match home.missing_table(&tables(&opened).map_err(map)?) {
+                None => {
+                    home.forget_kept_aside(&kept)?;
+                    return Ok(opened);
                 }
-                error.get_or_insert(e);
-            }
+                Some(table) => {
+                    missing = Some(table);
+                    continue;
+                }
+            },
+            Err(error) => error,
+        };
+        if let Some(wrong) = placed.take() {
+            std::fs::remove_file(wrong)?;
+        }
+        match missing.clone().or_else(|| missing_in(&error.to_string())) {
+            Some(table) if !kept.is_empty() => missing = Some(table),
+            _ => return Err(map(error)),
         }
     }
-    Err(error.map_or_else(crate::error::Error::closed, map))
+    let table = missing.unwrap_or_default();
+    Err(Error::damaged(format!("the table file {table} is missing")))
 }
 
-/// The name of the table file that an open missed.
-fn missing_table(error: &rocksdb::Error) -> Option<String> {
-    missing_in(&error.to_string())
-}
-
+/// The name of the table file that an open missed, from its error.
 fn missing_in(text: &str) -> Option<String> {
     let before = &text[..text.find(".sst: No such file")?];
     let name = &before[before.rfind('/')? + 1..];

@@ -113,7 +113,10 @@ fn cut_power(kind: FileSystem, seed: u64, cuts: u64, broken: Broken) -> Told {
     }
     let process = process.process.take();
     let status = process.map(|mut process| process.wait().expect("it ends"));
-    assert!(status.is_some_and(|s| s.success()), "SEED={seed}: {status:?}");
+    assert!(
+        status.is_some_and(|s| s.success()),
+        "SEED={seed}: {status:?}"
+    );
     let mut told = told.expect("a campaign that ended told its counts");
     told.notes = notes;
     told
@@ -179,7 +182,12 @@ fn without_syncs_cuts_on_xfs_are_seen_to_lose() {
 #[test]
 fn two_commits_are_seen_to_tear() {
     if can_cut(FileSystem::Ext4, false) {
-        let told = cut_power(FileSystem::Ext4, fastrand::u64(..), 60, Broken::InTwoCommits);
+        let told = cut_power(
+            FileSystem::Ext4,
+            fastrand::u64(..),
+            60,
+            Broken::InTwoCommits,
+        );
         assert!(told.torn > 0, "{told:?}");
     }
 }

@@ -79,10 +79,13 @@ impl Look<'_> {
     /// What returned before this must be there (L1, L2).
     fn safe_before_ns(&self, r: usize) -> u128 {
         let run = &self.ledger.runs[r];
-        let there = run.acks.iter().filter(|((thread, n), ack)| match ack.again {
-            false => *n < self.ledger.left_at(r, *thread, self.points[*thread]),
-            true => self.has_some(r, *thread, *n, ack),
-        });
+        let there = run
+            .acks
+            .iter()
+            .filter(|((thread, n), ack)| match ack.again {
+                false => *n < self.ledger.left_at(r, *thread, self.points[*thread]),
+                true => self.has_some(r, *thread, *n, ack),
+            });
         let last = there.map(|(_, ack)| ack.before_ns).max();
         last.unwrap_or(0).max(run.safe_before_ns(self.ledger.seed))
     }
@@ -145,7 +148,10 @@ impl Look<'_> {
         let end = ledger.left_at(r, thread, self.points[thread]);
         let sent = run.acks.range((thread, *start)..(thread, u64::MAX)).last();
         let acked = sent.map_or(*start, |((_, n), _)| n + 1);
-        let told = run.too_late.get(&thread).map_or(acked, |n| acked.max(n + 1));
+        let told = run
+            .too_late
+            .get(&thread)
+            .map_or(acked, |n| acked.max(n + 1));
         if end < *start {
             found.lost(format!(
                 "run {r}, thread {thread}: at {end}, started at {start}"
@@ -157,7 +163,9 @@ impl Look<'_> {
             && end > *n
             && !run.acks.contains_key(&(thread, *n))
         {
-            found.torn(format!("run {r}, thread {thread}: {n} is there, and failed"));
+            found.torn(format!(
+                "run {r}, thread {thread}: {n} is there, and failed"
+            ));
         }
         for n in *start..end {
             for message in plan(ledger.seed, thread, n).messages {
@@ -186,7 +194,11 @@ impl Look<'_> {
                 self.found.torn(text);
             }
         }
-        for (n, ack) in run.buffered.iter().filter(|(n, _)| !present.contains_key(n)) {
+        for (n, ack) in run
+            .buffered
+            .iter()
+            .filter(|(n, _)| !present.contains_key(n))
+        {
             gone.buffered.insert(*n);
             if run.keeps_buffered(ack) {
                 self.found.lost(format!("run {r}: buffered batch {n}"));

@@ -7,7 +7,7 @@
 //! - L2: a commit stays if one stays that began after it had returned.
 //! - L3: what a look found stays for ever; what it did not find was lost once and for all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use firstseen::Durability;
 
@@ -73,6 +73,8 @@ pub(crate) struct Run {
     pub(crate) too_late: BTreeMap<usize, u64>,
     /// Batches that failed with nothing recorded, by thread.
     pub(crate) denied: BTreeMap<usize, u64>,
+    /// Threads with a batch whose fate is not known.
+    doubted: BTreeSet<usize>,
     /// When the last sync that returned began.
     sync_began_ns: u128,
     /// Seals, merges and drops.
@@ -129,6 +131,7 @@ impl Ledger {
             buffered: BTreeMap::new(),
             too_late: BTreeMap::new(),
             denied: BTreeMap::new(),
+            doubted: BTreeSet::new(),
             sync_began_ns: 0,
             did: [0; 3],
         });
@@ -182,10 +185,19 @@ impl Ledger {
         }
     }
 
-    /// Takes down that a batch failed, and that nothing of it was recorded.
+    /// Takes down that a batch failed, and that nothing of it was recorded, as far as the call
+    /// can know: not of a thread that was in doubt already.
     pub(crate) fn deny(&mut self, thread: usize, n: u64) {
         let run = self.runs.last_mut().expect("a run was begun");
-        run.denied.insert(thread, n);
+        if !run.doubted.contains(&thread) {
+            run.denied.insert(thread, n);
+        }
+    }
+
+    /// Takes down that a batch may have been recorded.
+    pub(crate) fn doubt(&mut self, thread: usize) {
+        let run = self.runs.last_mut().expect("a run was begun");
+        run.doubted.insert(thread);
     }
 
     pub(crate) fn ack(&self, of: &Attempt) -> Option<&Ack> {
