@@ -44,7 +44,7 @@ pub(super) fn open_with_stand_ins<T>(
         if let Some(wrong) = placed.take() {
             std::fs::remove_file(wrong)?;
         }
-        match missing.clone().or_else(|| missing_in(&error.to_string())) {
+        match missing.clone().or_else(|| missing_in(error.as_ref())) {
             Some(table) if !kept.is_empty() => missing = Some(table),
             _ => return Err(map(error)),
         }

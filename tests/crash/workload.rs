@@ -114,7 +114,7 @@ pub(crate) fn plan(seed: u64, thread: usize, n: u64) -> Plan {
     let submitted = thread == 0 && n % 8 < SUBMITTED;
     let level = match thread {
         1 if n.is_multiple_of(4) => Durability::Synced,
-        0 if submitted && n / 8 % 2 == 0 => Durability::Synced,
+        0 if submitted && (n / 8).is_multiple_of(2) => Durability::Synced,
         _ => Durability::Written,
     };
     Plan {
