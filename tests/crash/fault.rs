@@ -5,9 +5,8 @@
 //!
 //! - the power is cut between two steps, or at the n-th call of RocksDB's to the file system;
 //!   what was not synced is gone, or a random part of it;
-//! - calls fail (I/O error, disk full), once or for good, before they are done or after; then the
-//!   power is cut or the store closed. With `RETRYABLE=1` they fail with the error that RocksDB
-//!   retries by itself.
+//! - calls fail for good (I/O error, disk full, one that RocksDB retries), before they are done or
+//!   after; then the power is cut or the store closed. With `TRANSIENT=1` only a few calls fail.
 //!
 //! Then the store opens without failures, and everything must be there as after a power cut
 //! (`ledger.rs`). A failed call answers with an error that says what to do, and one that says
@@ -58,16 +57,16 @@ fn trouble(rng: &mut fastrand::Rng) -> Trouble {
                 WRITES | SYNCS,
                 WRITES | SYNCS | NAMES,
             ];
-            let failures = match number("RETRYABLE") {
-                Some(1) => &[Failure::Retryable][..],
-                _ => &[Failure::Io, Failure::NoSpace][..],
-            };
+            let failures = [Failure::Io, Failure::NoSpace, Failure::Retryable];
             let calls = calls[rng.usize(..calls.len())];
             let longest = if calls & WRITES == 0 { 12 } else { 80 };
             let plan = Plan {
                 calls,
                 nth: rng.u64(1..longest),
-                times: if rng.bool() { rng.u64(1..4) } else { u64::MAX },
+                times: match number("TRANSIENT") {
+                    Some(1) => rng.u64(1..4),
+                    _ => u64::MAX,
+                },
                 failure: failures[rng.usize(..failures.len())],
                 after: rng.u8(0..4) == 0,
             };
