@@ -6,12 +6,16 @@ SECS ?= 60
 HOURS ?=
 MINUTES ?=
 export HOURS MINUTES
+KILLS ?= 1000
+CUTS ?= 300
+CYCLES ?= 5000
 ARGS ?=
 
 CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/firstseen/target
 export CARGO_TARGET_DIR
+export FEATURES
 
-.PHONY: help prepare demo test lint bench compare fuzz soak asan
+.PHONY: help prepare demo test lint bench compare fuzz soak asan crash powercut faults
 
 help: ## Show this list.
 	@awk -F ': .*## |: ## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -54,3 +58,12 @@ fuzz: prepare ## Fuzz each target for SECS seconds (60).
 # A test binary of its own: with features and profile of the tests, nothing is built twice.
 soak: prepare ## Run everything at once for HOURS or MINUTES; RECORD=1 appends to docs/soak.md.
 	cargo test --release --workspace --features $(FEATURES) --test soak
+
+crash: prepare ## Kill a working store KILLS times (1000) and look; SEED=n repeats.
+	@scripts/crash.sh crash
+
+powercut: prepare ## Cut its power CUTS times (300) on ext4, CUTS_XFS on XFS (as root); SEED=n.
+	@scripts/crash.sh powercut
+
+faults: prepare ## Drop what was not synced, and fail calls, over CYCLES cycles (5000); SEED=n.
+	@scripts/crash.sh faults

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Checks for what a build needs: cargo, a C++ compiler, libclang. What the system's package manager
 # has is installed when it is missing; what can't be installed is named, and the script fails.
+# `prepare.sh xfs` checks for the maker of XFS file systems instead, which power cuts need.
 #
 # libclang is looked for in the places that the binding generator of RocksDB looks in: first
 # LIBCLANG_PATH and nothing else when it is set, then llvm-config, the library paths and the
@@ -50,6 +51,10 @@ libclang() {
     return 1
 }
 
+xfs() {
+    command -v mkfs.xfs >/dev/null
+}
+
 compiler() {
     command -v "${CXX:-c++}" >/dev/null || command -v g++ >/dev/null || command -v clang++ >/dev/null
 }
@@ -70,6 +75,8 @@ install() {
     local apt=libclang-dev dnf=clang-devel apk=clang-dev pacman=clang brew=llvm
     if [[ $1 == compiler ]]; then
         apt=g++ dnf=gcc-c++ apk=g++ pacman=gcc brew=gcc
+    elif [[ $1 == xfs ]]; then
+        apt=xfsprogs dnf=xfsprogs apk=xfsprogs pacman=xfsprogs brew=xfsprogs
     fi
     echo "prepare: no $2 here; installing it" >&2
     if command -v apt-get >/dev/null; then
@@ -103,6 +110,10 @@ need() {
     exit 1
 }
 
+if [[ ${1:-} == xfs ]]; then
+    need xfs "mkfs.xfs" "Install it (xfsprogs)."
+    exit
+fi
 if ! command -v cargo >/dev/null; then
     echo "prepare: cargo is missing. Install Rust 1.95 or later with rustup." >&2
     exit 1

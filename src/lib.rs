@@ -89,6 +89,9 @@ pub use key::{Key, KeyError, Part, Parts, header};
 pub use options::{Durability, Options};
 pub use policy::{OnMissingId, Policy, days};
 pub use position::Position;
+#[cfg(all(feature = "testing", feature = "raw"))]
+#[doc(hidden)]
+pub use raw::RocksEnv;
 #[cfg(feature = "raw")]
 pub use raw::{RocksBatch, RocksOptions};
 pub use report::{Area, Checked, Fault, Progress, Remedy, Report};

@@ -58,6 +58,8 @@ pub struct Options {
     pub(crate) background: bool,
     pub(crate) closures_twice: bool,
     pub(crate) tuning: crate::engine::FamilyTuning,
+    #[cfg(all(feature = "testing", feature = "raw"))]
+    pub(crate) env: Option<crate::raw::RocksEnv>,
 }
 
 impl Default for Options {
@@ -91,6 +93,8 @@ impl Options {
             background: true,
             closures_twice: false,
             tuning: crate::engine::FamilyTuning::default(),
+            #[cfg(all(feature = "testing", feature = "raw"))]
+            env: None,
         }
     }
 
@@ -244,6 +248,15 @@ impl Options {
     #[cfg(feature = "raw")]
     pub fn table_options(mut self, table: &str, options: crate::raw::RocksOptions) -> Options {
         self.tuning.set(table, options);
+        self
+    }
+
+    /// Sends RocksDB's files through an environment, so that a test can fail and lose them. The
+    /// store's own small files (floor, filters, lock) stay with the system's.
+    #[cfg(all(feature = "testing", feature = "raw"))]
+    #[doc(hidden)]
+    pub fn env(mut self, env: &crate::raw::RocksEnv) -> Options {
+        self.env = Some(env.clone());
         self
     }
 

@@ -7,5 +7,7 @@
 //! ([`Writes::apply`](crate::Writes::apply)) and a table's options
 //! ([`Options::table_options`](crate::Options::table_options)); a writable `DB` never comes out.
 
+#[cfg(feature = "testing")]
+pub use rocksdb::Env as RocksEnv;
 pub use rocksdb::Options as RocksOptions;
 pub use rocksdb::WriteBatch as RocksBatch;

@@ -85,6 +85,8 @@ impl Store {
             return Err(Error::invalid("the store's directory has no name"));
         }
         let home = Home::at(dir);
+        #[cfg(all(feature = "testing", feature = "raw"))]
+        let home = home.through(options.env.as_ref());
         Store::open_home(home, options)
             .map_err(|e| e.context(format_args!("store {}", dir.display())))
     }

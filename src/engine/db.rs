@@ -22,6 +22,7 @@ use super::family::Family;
 use super::fault::{is_no_space, map, map_open};
 use super::handle::Handle;
 use super::inject::{Place, at};
+use super::stand_in::open_with_stand_ins;
 use super::{Caches, FamilyTuning, FinishedRun, Home, RunFile, options};
 
 pub(super) type Db = DBWithThreadMode<MultiThreaded>;
@@ -110,7 +111,6 @@ impl Engine {
         let path = settings.home.data_path();
         let database = options::database(&settings, recovery)?;
         let names = existing_families(&database, &path, &settings.home)?;
-        let mut descriptors = Vec::with_capacity(names.len());
         let mut kinds = Vec::with_capacity(names.len());
         for name in &names {
             let kind = if name == DEFAULT_FAMILY {
@@ -122,15 +122,25 @@ impl Engine {
                 Error::damaged(format!("column family {name} is none this release knows"))
             })?;
             kinds.push(kind);
-            let tuned_as = table_name(name).unwrap_or_else(|| name.clone());
-            let family = options::family(&settings, kind, &tuned_as);
-            descriptors.push(ColumnFamilyDescriptor::new(name, family));
         }
-        let db = match access {
-            Access::Write => Db::open_cf_descriptors(&database, &path, descriptors),
-            Access::Read => Db::open_cf_descriptors_read_only(&database, &path, descriptors, false),
+        let open = || {
+            let families = names.iter().zip(&kinds).map(|(name, kind)| {
+                let tuned_as = table_name(name).unwrap_or_else(|| name.clone());
+                ColumnFamilyDescriptor::new(name, options::family(&settings, *kind, &tuned_as))
+            });
+            match access {
+                Access::Write => Db::open_cf_descriptors(&database, &path, families),
+                Access::Read => {
+                    Db::open_cf_descriptors_read_only(&database, &path, families, false)
+                }
+            }
         };
-        let db = db.map_err(|e| map_open(e, &path))?;
+        let tables = |db: &Db| Ok(db.live_files()?.into_iter().map(|f| f.name).collect());
+        let failed = |error| map_open(error, &path);
+        let db = match access {
+            Access::Write => open_with_stand_ins(&settings.home, open, tables, failed)?,
+            Access::Read => open().map_err(failed)?,
+        };
         settings.home.set_has_data();
         let db = Arc::new(db);
         let ours = names
@@ -245,13 +255,23 @@ impl Engine {
         options.set_snapshot_consistency(false);
         options.set_allow_global_seqno(true);
         options.set_allow_blocking_flush(true);
-        at(self.home(), Place::Ingest, || {
+        let home = self.home();
+        let ingested = at(home, Place::Ingest, || {
             let files = vec![file.path()];
             let ingested = self
                 .db
                 .ingest_external_file_cf_opts(&family.handle, &options, files);
             ingested.map_err(map)
-        })
+        });
+        // A record in the MANIFEST that failed is gone with that MANIFEST once one succeeds.
+        let kept = match &ingested {
+            Ok(()) => home.forget_kept_aside(),
+            Err(_) => home.keep_aside(file.path()),
+        };
+        if let Err(error) = kept {
+            log::error!("the runs whose ingestion failed: {error}");
+        }
+        ingested
     }
 
     /// Removes the files that lie wholly within the keys `from..=to`.

@@ -1,8 +1,9 @@
 //! RocksDB's errors, mapped once.
 //!
-//! The crate gives a kind and a string. The kind decides, except for I/O errors, whose text says
-//! whether the disk is full, the process has too many open files, a file of the store is gone, or
-//! the device failed.
+//! The crate gives a kind and a string. The kind decides, except where RocksDB hides an I/O error
+//! in another, and for I/O errors, whose text says whether the disk is full, the process has too
+//! many open files, a file of the store is gone, or the device failed. A family that exists already is
+//! one whose making failed before, after it was made, as we never make two of a name.
 
 use std::path::Path;
 
@@ -65,12 +66,16 @@ pub(super) fn is_no_space(text: &str) -> bool {
 fn kind_of(raw: Raw, text: &str) -> ErrorKind {
     match raw {
         Raw::Corruption => ErrorKind::Damaged,
-        Raw::IOError if FULL.iter().any(|t| text.contains(t)) => ErrorKind::Full,
+        Raw::IOError | Raw::InvalidArgument if FULL.iter().any(|t| text.contains(t)) => {
+            ErrorKind::Full
+        }
         Raw::IOError if SHORT.iter().any(|t| text.contains(t)) => ErrorKind::Busy,
         Raw::IOError if READ_ONLY.iter().any(|t| text.contains(t)) => ErrorKind::Invalid,
         Raw::IOError if text.contains("lock ") || text.contains("LOCK") => ErrorKind::AlreadyOpen,
         Raw::IOError if text.contains("No such file") => ErrorKind::Damaged,
         Raw::Busy | Raw::TryAgain | Raw::TimedOut => ErrorKind::Busy,
+        Raw::InvalidArgument if text.contains("IO error") => ErrorKind::Degraded,
+        Raw::InvalidArgument if text.contains("family already exists") => ErrorKind::Degraded,
         Raw::InvalidArgument if text.contains("WAL") => ErrorKind::Damaged,
         Raw::InvalidArgument | Raw::NotSupported => ErrorKind::Invalid,
         Raw::ShutdownInProgress | Raw::Aborted => ErrorKind::Closed,
@@ -124,6 +129,21 @@ mod tests {
                 Raw::InvalidArgument,
                 "Opening an existing DB with no WAL files",
                 ErrorKind::Damaged,
+            ),
+            (
+                Raw::InvalidArgument,
+                "Found options incompatible with filesystem: IO error: While fsync",
+                ErrorKind::Degraded,
+            ),
+            (
+                Raw::InvalidArgument,
+                "Found options incompatible with filesystem: IO error: No space left on device",
+                ErrorKind::Full,
+            ),
+            (
+                Raw::InvalidArgument,
+                "Column family already exists",
+                ErrorKind::Degraded,
             ),
             (
                 Raw::InvalidArgument,

@@ -21,6 +21,8 @@ use super::memory::{self, Memory};
 
 /// The file whose lock says who has the store open.
 const LOCK: &str = "LOCK";
+/// The extension of a run whose ingestion failed (`stand_in.rs`).
+const KEPT_ASIDE: &str = "kept";
 
 /// Where a store's files are.
 #[derive(Clone)]
@@ -32,6 +34,9 @@ pub(crate) struct Home {
     /// What a test wants to fail.
     #[cfg(feature = "testing")]
     pub(crate) faults: std::sync::Arc<Faults>,
+    /// What RocksDB's files go through, in tests.
+    #[cfg(any(test, feature = "testing"))]
+    env: Option<rocksdb::Env>,
 }
 
 /// How often the lock is tried, and how long is waited between.
@@ -51,10 +56,11 @@ macro_rules! in_memory {
 impl Home {
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn memory() -> Result<Home> {
-        let memory = Some(std::sync::Arc::new(Memory::new()?));
+        let memory = Memory::new()?;
         Ok(Home {
             dir: PathBuf::from(memory::PATH),
-            memory,
+            env: Some(memory.env.clone()),
+            memory: Some(std::sync::Arc::new(memory)),
             #[cfg(feature = "testing")]
             faults: std::sync::Arc::default(),
         })
@@ -67,7 +73,24 @@ impl Home {
             memory: None,
             #[cfg(feature = "testing")]
             faults: std::sync::Arc::default(),
+            #[cfg(any(test, feature = "testing"))]
+            env: None,
         }
+    }
+
+    /// Sends RocksDB's files through an environment. Ours stay with the system.
+    #[cfg(all(feature = "testing", feature = "raw"))]
+    pub(crate) fn through(self, env: Option<&rocksdb::Env>) -> Home {
+        Home {
+            env: env.cloned(),
+            ..self
+        }
+    }
+
+    /// The environment that RocksDB's files go through, if it isn't the system's.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn env(&self) -> Option<&rocksdb::Env> {
+        self.env.as_ref()
     }
 
     /// Where RocksDB's own files are.
@@ -98,15 +121,57 @@ impl Home {
         let _ = fs::remove_file(path);
     }
 
+    /// Keeps a run whose ingestion failed, through the next open.
+    pub(super) fn keep_aside(&self, run: &Path) -> Result<()> {
+        in_memory!(self, _ => Ok(()));
+        fs::rename(run, run.with_extension(KEPT_ASIDE))?;
+        sync_directory(&self.dir.join("tmp"))
+    }
+
+    /// The runs that were kept.
+    pub(super) fn kept_aside(&self) -> Result<Vec<PathBuf>> {
+        in_memory!(self, _ => Ok(Vec::new()));
+        let entries = fs::read_dir(self.dir.join("tmp"))?;
+        let paths = entries.map(|entry| Ok(entry?.path()));
+        let is_kept = |p: &PathBuf| p.extension().is_some_and(|e| e == KEPT_ASIDE);
+        paths.filter(|p| p.as_ref().map_or(true, is_kept)).collect()
+    }
+
+    /// The first of RocksDB's tables that isn't there.
+    pub(super) fn missing_table(&self, tables: &[String]) -> Option<String> {
+        let names = tables.iter().map(|name| name.trim_start_matches('/'));
+        let mut missing = names.filter(|name| !self.dir.join("data").join(name).exists());
+        missing.next().map(str::to_string)
+    }
+
+    /// Puts a kept run in the place of a missing table; where that is.
+    pub(super) fn stand_in(&self, run: &Path, table: &str) -> Result<PathBuf> {
+        let place = self.dir.join("data").join(table);
+        fs::hard_link(run, &place)?;
+        sync_directory(&self.dir.join("data"))?;
+        Ok(place)
+    }
+
+    /// Removes the kept runs: nothing needs them, or they are in their places.
+    pub(super) fn forget_kept_aside(&self) -> Result<()> {
+        for run in self.kept_aside()? {
+            fs::remove_file(run)?;
+        }
+        Ok(())
+    }
+
     /// Makes the folders; removes what a crash left in the temporary one.
     pub(crate) fn prepare(&self) -> Result<()> {
         in_memory!(self, _ => Ok(()));
         fs::create_dir_all(self.dir.join("data"))?;
         let temporary = self.dir.join("tmp");
-        if temporary.exists() {
-            fs::remove_dir_all(&temporary)?;
-        }
         fs::create_dir_all(&temporary)?;
+        for entry in fs::read_dir(&temporary)? {
+            let path = entry?.path();
+            if path.extension().is_none_or(|e| e != KEPT_ASIDE) {
+                fs::remove_file(path)?;
+            }
+        }
         fs::create_dir_all(self.dir.join("filters"))?;
         sync_directory(&self.dir)
     }

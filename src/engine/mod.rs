@@ -19,6 +19,7 @@ mod memory;
 mod options;
 mod rep;
 mod run_file;
+mod stand_in;
 
 pub(crate) use db::{Access, Engine, Kind, Recovery, Settings, TableFile};
 pub(crate) use family::{Blocks, Family, Rows};

@@ -69,8 +69,8 @@ pub(super) fn database(s: &Settings, recovery: Recovery) -> Result<Options> {
         .get_options_from_string("track_and_verify_wals=true")
         .map_err(map)?;
     #[cfg(any(test, feature = "testing"))]
-    if let Some(memory) = &s.home.memory {
-        o.set_env(&memory.env);
+    if let Some(env) = s.home.env() {
+        o.set_env(env);
     }
     o.create_if_missing(true);
     o.create_missing_column_families(false);
@@ -107,8 +107,8 @@ pub(super) fn family(s: &Settings, kind: Kind, name: &str) -> Options {
     }
     let mut o = Options::default();
     #[cfg(any(test, feature = "testing"))]
-    if let Some(memory) = &s.home.memory {
-        o.set_env(&memory.env);
+    if let Some(env) = s.home.env() {
+        o.set_env(env);
     }
     let mut blocks = BlockBasedOptions::default();
     blocks.set_block_cache(&s.caches.cache);

@@ -65,7 +65,7 @@ const SEALS_PER_FLUSH: u32 = 8;
 const GARBAGE_EVERY: Duration = Duration::from_secs(1);
 
 impl Index {
-    /// Whether a round is due. Cheap; also rotates a segment that is due by age.
+    /// Whether a round is due. Cheap; also rotates a segment that is due.
     pub(crate) fn is_due(&self) -> bool {
         if !self.may_work() || self.poison.is_set() {
             return false;
@@ -73,7 +73,7 @@ impl Index {
         if self.is_in_trouble() {
             return true;
         }
-        self.rotate_by_age();
+        self.rotate_if_due();
         let now = self.time.now_ms();
         let view = self.view();
         view.unsealed() > 0
@@ -98,13 +98,15 @@ impl Index {
             .is_some_and(|watch| watch.restart_after(GARBAGE_EVERY))
     }
 
-    fn rotate_by_age(&self) {
-        if self
-            .view()
-            .current()
+    /// Rotates a segment that is too old, or far larger than the store's share has become (stores
+    /// were opened beside it).
+    fn rotate_if_due(&self) {
+        let view = self.view();
+        let current = view.current();
+        let is_old = current
             .age()
-            .is_some_and(|age| age >= self.limits.segment_age)
-        {
+            .is_some_and(|age| age >= self.limits.segment_age);
+        if is_old || current.size.ids > 2 * self.segment_size().ids {
             let reserved = self.room.lock();
             // A rotation that must wait is tried again at the next tick.
             let _ = self.rotate(reserved.ids(), reserved.words());

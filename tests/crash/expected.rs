@@ -1,308 +1,241 @@
 //! What must be in a store, from what its children acknowledged; and the look that compares.
-//!
-//! - *lost*: acknowledged, and not there: an id, its row, a resume point, a synced commit.
-//! - *doubled*: one id that was first twice within its retention, or was refused because its
-//!   row was there though it was first.
-//! - *torn*: parts of one commit there and others not: ids without rows, rows without ids,
-//!   counters that count other than the rows, batches behind their resume point.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
-use firstseen::{Error, Table};
+use firstseen::{Durability, Error, Table};
 
+use super::found::Found;
+use super::ledger::{Ack, Attempt, End, Ledger, Run};
 use super::worker::{Open, owned};
-use super::workload::{In, Message, SCOPES, SENDERS, SHORT, counter, plan, source};
+use super::workload::{
+    BUFFERED, In, LIMIT, Message, SCOPES, SENDERS, SHORT, SUBMITTED, counter, plan, source,
+};
 
-/// One attempt to be first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Attempt {
-    run: u64,
-    thread: usize,
-    n: u64,
-    i: usize,
+/// One look at everything in a store.
+struct Look<'a> {
+    ledger: &'a Ledger,
+    rows: Rows,
+    /// Each source's resume point.
+    points: Vec<u64>,
+    found: Found,
 }
 
-impl Attempt {
-    fn parse(words: &[&str]) -> Attempt {
-        let number = |at: usize| words[at].parse::<u64>().expect("a number");
-        let (thread, i) = (number(1) as usize, number(3) as usize);
-        Attempt {
-            run: number(0),
-            thread,
-            n: number(2),
-            i,
-        }
+/// Looks at everything in the store, and takes down what a crash took and was free to take.
+pub(crate) fn check(ledger: &mut Ledger, open: &Open) -> Result<Found, Error> {
+    let points = (0..SENDERS).map(|thread| {
+        let point = open.store.resume_point(&source(thread))?;
+        Ok(point.and_then(|p| p.as_u64()).unwrap_or(0))
+    });
+    let mut look = Look {
+        ledger,
+        rows: Rows::read(&open.rows)?,
+        points: points.collect::<Result<_, Error>>()?,
+        found: Found::default(),
+    };
+    let gone: Vec<Gone> = (0..ledger.runs.len()).map(|r| look.check_run(r)).collect();
+    look.check_doubles();
+    let Look {
+        rows, mut found, ..
+    } = look;
+    check_ids(open, &rows, &mut found)?;
+    check_counters(open, &rows, &mut found)?;
+    check_owners(open, &rows, &mut found)?;
+    for (run, gone) in ledger.runs.iter_mut().zip(gone) {
+        run.settled = true;
+        run.acks.retain(|at, _| !gone.acks.contains(at));
+        run.buffered.retain(|n, _| !gone.buffered.contains(n));
+        ledger.taken += gone.acks.len() as u64;
     }
-
-    fn text(&self) -> String {
-        format!("{} {} {} {}", self.run, self.thread, self.n, self.i)
-    }
+    Ok(found)
 }
 
-/// An acknowledged batch.
-#[derive(Clone, Debug)]
-struct Ack {
-    said: String,
-    before_ms: u64,
-    after_ms: u64,
+/// Acknowledged batches of a run that are not there.
+#[derive(Default)]
+struct Gone {
+    acks: HashSet<(usize, u64)>,
+    buffered: HashSet<u64>,
 }
 
-/// What one child told.
-#[derive(Clone, Debug, Default)]
-struct Run {
-    starts: BTreeMap<usize, u64>,
-    last_sent: BTreeMap<usize, u64>,
-    last_synced: Option<u64>,
-    /// Seals, merges and drops.
-    did: [u64; 3],
-}
-
-/// Everything that the children of one store told.
-pub(crate) struct Ledger {
-    seed: u64,
-    runs: Vec<Run>,
-    acks: HashMap<(u64, usize, u64), Ack>,
-    pub(crate) acknowledged: u64,
-}
-
-/// What a look found.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Found {
-    pub(crate) lost: u64,
-    pub(crate) doubled: u64,
-    pub(crate) torn: u64,
-    /// The first few, in words.
-    notes: Vec<String>,
-}
-
-impl Found {
-    pub(crate) fn is_clean(&self) -> bool {
-        self.lost + self.doubled + self.torn == 0
-    }
-
-    pub(crate) fn add(&mut self, more: Found) {
-        self.lost += more.lost;
-        self.doubled += more.doubled;
-        self.torn += more.torn;
-        more.notes.into_iter().for_each(|note| self.note(note));
-    }
-
-    pub(crate) fn text(&self) -> String {
-        self.notes.join("\n")
-    }
-
-    fn note(&mut self, what: String) {
-        if self.notes.len() < 8 {
-            self.notes.push(what);
-        }
-    }
-
-    fn lost(&mut self, what: String) {
-        self.lost += 1;
-        self.note(format!("lost: {what}"));
-    }
-
-    fn doubled(&mut self, what: String) {
-        self.doubled += 1;
-        self.note(format!("doubled: {what}"));
-    }
-
-    fn torn(&mut self, what: String) {
-        self.torn += 1;
-        self.note(format!("torn: {what}"));
-    }
-}
-
-impl Ledger {
-    pub(crate) fn new(seed: u64) -> Ledger {
-        Ledger {
-            seed,
-            runs: Vec::new(),
-            acks: HashMap::new(),
-            acknowledged: 0,
-        }
-    }
-
-    pub(crate) fn seed(&self) -> u64 {
-        self.seed
-    }
-
-    /// Seals, merges and drops within the children, as far as they lived to tell.
-    pub(crate) fn did(&self) -> [u64; 3] {
-        let sum = |i: usize| self.runs.iter().map(|run| run.did[i]).sum();
-        [sum(0), sum(1), sum(2)]
-    }
-
-    /// Begins a child; returns its run's number.
-    pub(crate) fn begin(&mut self) -> u64 {
-        self.runs.push(Run::default());
-        (self.runs.len() - 1) as u64
-    }
-
-    /// Takes down a line of the current child's. Panics if it says that the child failed.
-    pub(crate) fn take(&mut self, words: &[String]) {
-        let number = |at: usize| words[at].parse::<u64>().expect("a number");
-        let run = self.runs.len() as u64 - 1;
-        let current = self.runs.last_mut().expect("a child was begun");
-        match words[0].as_str() {
-            "ready" | "buffered" => {}
-            "start" => {
-                current.starts.insert(number(1) as usize, number(2));
+impl Look<'_> {
+    fn check_run(&mut self, r: usize) -> Gone {
+        let ledger = self.ledger;
+        let run = &ledger.runs[r];
+        let mut gone = Gone::default();
+        let safe_ns = self.safe_before_ns(r);
+        for ((thread, n), ack) in &run.acks {
+            let synced = plan(ledger.seed, *thread, *n).level == Durability::Synced;
+            let must = run.end == End::Kill || run.settled || synced || ack.after_ns < safe_ns;
+            if !self.check_ack(r, *thread, *n, ack, must) {
+                gone.acks.insert((*thread, *n));
             }
-            "did" => current.did = [number(1), number(2), number(3)],
-            "synced" => current.last_synced = Some(number(1)),
-            how @ ("sent" | "again") => {
-                let (thread, n) = (number(1) as usize, number(2));
-                let said = words.get(5).cloned().unwrap_or_default();
-                self.acknowledged += said.len() as u64;
-                let ack = Ack {
-                    said,
-                    before_ms: number(3),
-                    after_ms: number(4),
-                };
-                self.acks.insert((run, thread, n), ack);
-                if how == "sent" {
-                    current.last_sent.insert(thread, n);
-                }
-            }
-            _ => panic!("the child: {}", words.join(" ")),
         }
-    }
-
-    /// Looks at everything in the store.
-    pub(crate) fn check(&self, open: &Open) -> Result<Found, Error> {
-        let mut found = Found::default();
-        let rows = Rows::read(&open.rows)?;
-        self.check_acks(&rows, &mut found);
-        self.check_doubles(&rows, &mut found);
         for thread in 0..SENDERS {
-            self.check_source(open, thread, &rows, &mut found)?;
+            self.check_source(r, thread);
         }
-        self.check_buffered(&rows, &mut found);
-        check_ids(open, &rows, &mut found)?;
-        check_counters(open, &rows, &mut found)?;
-        check_owners(open, &rows, &mut found)?;
-        Ok(found)
+        self.check_buffered(r, run, &mut gone);
+        gone
     }
 
-    fn check_acks(&self, rows: &Rows, found: &mut Found) {
-        for ((run, thread, n), ack) in &self.acks {
-            let messages = plan(self.seed, *thread, *n).messages;
-            assert_eq!(ack.said.len(), messages.len(), "a verdict for each message");
-            for (i, (message, verdict)) in messages.iter().zip(ack.said.chars()).enumerate() {
-                let attempt = Attempt {
-                    run: *run,
-                    thread: *thread,
-                    n: *n,
-                    i,
-                };
-                let text = format!("{message:?} by {}", attempt.text());
-                match verdict {
-                    'F' if !rows.attempts.contains(&attempt) => found.lost(text),
-                    'D' if !rows.of.contains_key(&key(message)) => found.lost(text),
-                    'F' | 'D' => {}
-                    other => found.doubled(format!("{text} got {other}")),
+    /// What returned before this must be there (L1, L2).
+    fn safe_before_ns(&self, r: usize) -> u128 {
+        let run = &self.ledger.runs[r];
+        let there = run
+            .acks
+            .iter()
+            .filter(|((thread, n), ack)| match ack.again {
+                false => *n < self.ledger.left_at(r, *thread, self.points[*thread]),
+                true => self.has_some(r, *thread, *n, ack),
+            });
+        let last = there.map(|(_, ack)| ack.before_ns).max();
+        last.unwrap_or(0).max(run.safe_before_ns(self.ledger.seed))
+    }
+
+    /// Whether a row of the batch is there.
+    fn has_some(&self, r: usize, thread: usize, n: u64, ack: &Ack) -> bool {
+        let firsts = ack.said.chars().enumerate().filter(|(_, v)| *v == 'F');
+        let mut attempts = firsts.map(|(i, _)| attempt(r, thread, n, i));
+        attempts.any(|a| self.rows.attempts.contains(&a))
+    }
+
+    /// Compares an acknowledged batch; whether it is there.
+    fn check_ack(&mut self, r: usize, thread: usize, n: u64, ack: &Ack, must: bool) -> bool {
+        let messages = plan(self.ledger.seed, thread, n).messages;
+        assert_eq!(ack.said.len(), messages.len(), "a verdict for each message");
+        let point = self.ledger.left_at(r, thread, self.points[thread]);
+        let there = match ack.again {
+            false => n < point,
+            true => self.has_some(r, thread, n, ack) || !ack.said.contains('F'),
+        };
+        if !there && !must {
+            return false;
+        }
+        for (i, (message, verdict)) in messages.iter().zip(ack.said.chars()).enumerate() {
+            let attempt = attempt(r, thread, n, i);
+            let text = || format!("{message:?} by {}, said {verdict}", attempt.text());
+            let has_row = match verdict {
+                'F' => self.rows.attempts.contains(&attempt),
+                'D' => self.rows.of.contains_key(&key(message)),
+                'R' if message.scope == In::Limited && !self.rows.attempts.contains(&attempt) => {
+                    true
                 }
+                // Said by a child that is broken on purpose, and can't know.
+                '-' => true,
+                _ => {
+                    self.found.doubled(text());
+                    continue;
+                }
+            };
+            match (has_row, must) {
+                (true, _) => {}
+                (false, true) => self.found.lost(text()),
+                (false, false) => self.found.torn(text()),
+            }
+        }
+        if !there && !ack.again {
+            let text = format!("run {r}, thread {thread}: at {point}, acknowledged {n}");
+            self.found.lost(text);
+        }
+        there
+    }
+
+    /// A batch is there iff its source's resume point is past it.
+    fn check_source(&mut self, r: usize, thread: usize) {
+        let Look { ledger, found, .. } = self;
+        let run = &ledger.runs[r];
+        let Some(start) = run.starts.get(&thread) else {
+            return;
+        };
+        let end = ledger.left_at(r, thread, self.points[thread]);
+        let sent = run.acks.range((thread, *start)..(thread, u64::MAX)).last();
+        let acked = sent.map_or(*start, |((_, n), _)| n + 1);
+        let told = run
+            .too_late
+            .get(&thread)
+            .map_or(acked, |n| acked.max(n + 1));
+        if end < *start {
+            found.lost(format!(
+                "run {r}, thread {thread}: at {end}, started at {start}"
+            ));
+        } else if end > told + SUBMITTED {
+            found.torn(format!("run {r}, thread {thread}: at {end}, sent {told}"));
+        }
+        if let Some(n) = run.denied.get(&thread)
+            && end > *n
+            && !run.acks.contains_key(&(thread, *n))
+        {
+            found.torn(format!(
+                "run {r}, thread {thread}: {n} is there, and failed"
+            ));
+        }
+        for n in *start..end {
+            for message in plan(ledger.seed, thread, n).messages {
+                let may_be_refused = message.scope == In::Limited;
+                if !may_be_refused && !self.rows.of.contains_key(&key(&message)) {
+                    found.torn(format!("{message:?} of thread {thread}, batch {n}: no row"));
+                }
+            }
+        }
+        let beyond = |a: &&Attempt| a.run == r as u64 && a.thread == thread && a.n >= end;
+        for attempt in self.rows.attempts.iter().filter(beyond) {
+            found.torn(format!("{attempt:?} has a row, and the source is at {end}"));
+        }
+    }
+
+    /// The first of a run's buffered batches are there, whole.
+    fn check_buffered(&mut self, r: usize, run: &Run, gone: &mut Gone) {
+        let mut present: BTreeMap<u64, usize> = BTreeMap::new();
+        let ours = |a: &&Attempt| a.thread == SENDERS && a.run == r as u64;
+        for attempt in self.rows.attempts.iter().filter(ours) {
+            *present.entry(attempt.n).or_default() += 1;
+        }
+        for (expected, (n, rows)) in (0..).zip(&present) {
+            if *n != expected || *rows != BUFFERED {
+                let text = format!("run {r}, buffered batch {n}: {rows} rows of {BUFFERED}");
+                self.found.torn(text);
+            }
+        }
+        for (n, ack) in run
+            .buffered
+            .iter()
+            .filter(|(n, _)| !present.contains_key(n))
+        {
+            gone.buffered.insert(*n);
+            if run.keeps_buffered(ack) {
+                self.found.lost(format!("run {r}: buffered batch {n}"));
             }
         }
     }
 
-    fn check_doubles(&self, rows: &Rows, found: &mut Found) {
-        let short_ms = SHORT.as_millis() as u64;
-        let ack = |a: &Attempt| self.acks.get(&(a.run, a.thread, a.n));
-        for ((scope, id), attempts) in &rows.of {
+    fn check_doubles(&mut self) {
+        let short_ns = SHORT.as_nanos();
+        for ((scope, id), attempts) in &self.rows.of {
             if scope.is_long() {
                 if attempts.len() > 1 {
-                    found.doubled(format!("{scope:?} {id}: {attempts:?}"));
+                    self.found.doubled(format!("{scope:?} {id}: {attempts:?}"));
                 }
                 continue;
             }
             for (at, a) in attempts.iter().enumerate() {
                 for b in &attempts[at + 1..] {
-                    let (Some(x), Some(y)) = (ack(a), ack(b)) else {
+                    let (Some(x), Some(y)) = (self.ledger.ack(a), self.ledger.ack(b)) else {
                         continue;
                     };
-                    let from = x.before_ms.min(y.before_ms);
-                    if x.after_ms.max(y.after_ms) - from < short_ms {
-                        found.doubled(format!("{scope:?} {id}: {a:?} {b:?}"));
+                    let from = x.before_ns.min(y.before_ns);
+                    if x.after_ns.max(y.after_ns) - from < short_ns {
+                        self.found.doubled(format!("{scope:?} {id}: {a:?} {b:?}"));
                     }
                 }
             }
         }
     }
+}
 
-    /// A batch is there iff its source's resume point is past it.
-    fn check_source(
-        &self,
-        open: &Open,
-        thread: usize,
-        rows: &Rows,
-        found: &mut Found,
-    ) -> Result<(), Error> {
-        let point = open
-            .store
-            .resume_point(&source(thread))?
-            .and_then(|p| p.as_u64())
-            .unwrap_or(0);
-        for (run, told) in self.runs.iter().enumerate() {
-            let Some(start) = told.starts.get(&thread) else {
-                continue;
-            };
-            let later = self.runs[run + 1..]
-                .iter()
-                .find_map(|r| r.starts.get(&thread));
-            let end = later.copied().unwrap_or(point);
-            let acked = told.last_sent.get(&thread).map_or(*start, |n| n + 1);
-            if end < acked {
-                found.lost(format!(
-                    "run {run}, thread {thread}: at {end}, acknowledged {acked}"
-                ));
-            } else if end > acked + 1 {
-                found.torn(format!(
-                    "run {run}, thread {thread}: at {end}, sent {acked}"
-                ));
-            }
-            for n in *start..end {
-                for message in plan(self.seed, thread, n).messages {
-                    if !rows.of.contains_key(&key(&message)) {
-                        found.torn(format!("{message:?} of thread {thread}, batch {n}: no row"));
-                    }
-                }
-            }
-            let beyond = |a: &&Attempt| a.run == run as u64 && a.thread == thread && a.n >= end;
-            for attempt in rows.attempts.iter().filter(beyond) {
-                found.torn(format!("{attempt:?} has a row, and the source is at {end}"));
-            }
-        }
-        Ok(())
-    }
-
-    fn check_buffered(&self, rows: &Rows, found: &mut Found) {
-        let mut present: BTreeMap<u64, BTreeMap<u64, u32>> = BTreeMap::new();
-        for attempt in rows.attempts.iter().filter(|a| a.thread == SENDERS) {
-            *present
-                .entry(attempt.run)
-                .or_default()
-                .entry(attempt.n)
-                .or_default() += 1;
-        }
-        for (run, batches) in &present {
-            for (expected, (n, rows)) in (0..).zip(batches) {
-                if *n != expected || *rows != 3 {
-                    found.torn(format!("run {run}, buffered batch {n}: {rows} rows of 3"));
-                }
-            }
-        }
-        for (run, told) in self.runs.iter().enumerate() {
-            let batches = present.get(&(run as u64));
-            let last = batches.and_then(|b| b.last_key_value()).map(|(n, _)| *n);
-            if told.last_synced > last {
-                found.lost(format!(
-                    "run {run}: synced {:?}, found {last:?}",
-                    told.last_synced
-                ));
-            }
-        }
+fn attempt(r: usize, thread: usize, n: u64, i: usize) -> Attempt {
+    Attempt {
+        run: r as u64,
+        thread,
+        n,
+        i,
     }
 }
 
@@ -376,6 +309,12 @@ fn check_counters(open: &Open, rows: &Rows, found: &mut Found) -> Result<(), Err
     for (name, value) in names(&open.counters)? {
         let count = <[u8; 8]>::try_from(&value[..]).map(i64::from_le_bytes);
         stored.insert(name, count.expect("a counter has 8 bytes"));
+    }
+    let limited = stored
+        .iter()
+        .filter(|(name, _)| name.starts_with(In::Limited.name()));
+    for (name, count) in limited.filter(|(_, count)| **count > LIMIT) {
+        found.doubled(format!("{name} came to {count}, more than {LIMIT}"));
     }
     if stored != counts {
         found.torn(format!(

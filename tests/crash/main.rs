@@ -1,20 +1,28 @@
-//! Processes that die: killed at random under load, and aborted at each named point.
+//! Processes that die: killed at random under load, aborted at each named point, and cut from
+//! their file system as by a power failure.
 //!
 //! A test starts this very binary again as a *child* that works on a store and acknowledges each
 //! commit over a pipe; the child is killed; the store is opened and compared with what was
 //! acknowledged. The rule: what was acknowledged is there; what was sent and not acknowledged is
 //! there whole or not at all; nothing is there twice.
 //!
-//! `KILLS=n` sets the number of kills, `SEED=n` the seed. Canaries break the child on purpose,
+//! `KILLS=n`, `CUTS=n` and `CUTS_XFS=n` and `CYCLES=n` set how often, `SEED=n` the seed. Canaries break the child on purpose,
 //! and the same checker must see it.
 #![cfg(feature = "testing")]
 
+mod campaign;
 mod child;
+mod cut;
+mod disk;
 mod expected;
+#[cfg(feature = "raw")]
+mod fault;
+mod found;
 mod kill;
 #[path = "../it/kit/mod.rs"]
 #[allow(dead_code, reason = "the model tests use all of it, these a part")]
 mod kit;
+mod ledger;
 #[cfg(feature = "failpoints")]
 mod points;
 mod worker;

@@ -1,16 +1,26 @@
 //! The child: threads that send batches and acknowledge them, until the process is killed.
 //!
+//! An acknowledgement carries the times before the call and after it, in ns: what returned before
+//! another began is before it in the log, so a crash may not take the one and leave the other.
+//!
 //! Each message writes, if it is first: a row named after this very attempt, one more in a
 //! counter, and its attempt as the owner of the id, which nobody may be yet.
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
 
-use firstseen::{Durability, Error, Options, Scope, Store, Table, Verdict, Verdicts, Writes};
+use firstseen::{
+    Batch, Durability, Error, Options, Scope, Store, Table, Verdict, Verdicts, Writes,
+};
 
-use super::child::tell;
-use super::workload::{In, Message, Plan, SCOPES, SENDERS, counter, options, plan, source};
+use super::child::{now_ns, tell};
+use super::workload::{
+    BUFFERED, In, LIMIT, Message, Plan, SCOPES, SENDERS, SUBMITTED, buffered, counter, options,
+    plan, source,
+};
+
+/// The exit code of a child that failed, and said so.
+pub(crate) const GAVE_UP: i32 = 3;
 
 /// How the child is broken on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +32,8 @@ pub(crate) enum Broken {
     AckFirst,
     /// Nobody remembers anything: what comes again is first again.
     Forgetful,
+    /// Nothing is synced, and acknowledged as if it were.
+    Unsynced,
 }
 
 impl Broken {
@@ -31,6 +43,7 @@ impl Broken {
             Broken::InTwoCommits,
             Broken::AckFirst,
             Broken::Forgetful,
+            Broken::Unsynced,
         ];
         let found = all.into_iter().find(|b| format!("{b:?}") == name);
         found.unwrap_or_else(|| panic!("not broken like this: {name}"))
@@ -64,11 +77,12 @@ impl Open {
     }
 }
 
-struct Worker {
-    open: Arc<Open>,
-    run: u64,
-    seed: u64,
-    broken: Broken,
+/// One run over a store. Each of its steps gives the line that acknowledges it.
+pub(crate) struct Worker {
+    pub(crate) open: Arc<Open>,
+    pub(crate) run: u64,
+    pub(crate) seed: u64,
+    pub(crate) broken: Broken,
 }
 
 /// Works until killed. Words: directory, run, seed, how it is broken.
@@ -84,7 +98,7 @@ pub(crate) fn work(words: &[&str]) {
         seed,
         broken,
     });
-    let starts: Vec<u64> = (0..SENDERS).map(|thread| worker.next_of(thread)).collect();
+    let starts = worker.starts().unwrap_or_else(|error| give_up(&error));
     for (thread, start) in starts.iter().enumerate() {
         tell(&format!("start {thread} {start}"));
     }
@@ -97,9 +111,9 @@ pub(crate) fn work(words: &[&str]) {
     }));
     for (thread, start) in starts.into_iter().enumerate() {
         let worker = Arc::clone(&worker);
-        std::thread::spawn(move || give_up_after(worker.send(thread, start)));
+        std::thread::spawn(move || give_up_after(send(&worker, thread, start)));
     }
-    give_up_after(worker.buffer());
+    give_up_after(buffer(&worker));
 }
 
 fn give_up_after(ended: Result<(), Error>) {
@@ -111,58 +125,107 @@ fn give_up_after(ended: Result<(), Error>) {
 
 fn give_up(why: impl std::fmt::Display) -> ! {
     tell(&format!("error {why}"));
-    std::process::exit(3);
+    std::process::exit(GAVE_UP);
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "what the child tells is judged by real time"
-)]
-fn now_ms() -> u128 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_millis())
+/// Sends what may have been sent before once more, as a broker would, then goes on.
+fn send(worker: &Worker, thread: usize, start: u64) -> Result<(), Error> {
+    for n in start.saturating_sub(3)..start {
+        tell(&worker.send("again", thread, n)?);
+    }
+    let mut n = start;
+    loop {
+        let plan = plan(worker.seed, thread, n);
+        if worker.broken == Broken::AckFirst {
+            tell(&claim(thread, n, &plan));
+            worker.send("sent", thread, n)?;
+            n += 1;
+        } else if plan.submitted && worker.broken == Broken::Not {
+            worker.submit(thread, n, |line| tell(&line))?;
+            n += SUBMITTED;
+        } else {
+            tell(&worker.send("sent", thread, n)?);
+            n += 1;
+        }
+        if thread == 2 && n.is_multiple_of(16) {
+            tell(&worker.sync()?);
+        }
+    }
+}
+
+/// Buffered commits: what is not synced may be lost, ids and rows together, the last first.
+#[expect(clippy::disallowed_methods, reason = "commits come now and then")]
+fn buffer(worker: &Worker) -> Result<(), Error> {
+    for n in 0_u64.. {
+        tell(&worker.buffer(n)?);
+        if n.is_multiple_of(20) {
+            tell(&worker.sync()?);
+        }
+        if n.is_multiple_of(5) {
+            tell(&worker.did()?);
+        }
+        std::thread::sleep(std::time::Duration::from_micros(300));
+    }
+    Ok(())
+}
+
+/// What is said of a batch before it is committed, by a child that is broken like that.
+fn claim(thread: usize, n: u64, plan: &Plan) -> String {
+    let said = plan.messages.iter().map(|m| match m.scope {
+        In::Limited => '-',
+        _ => 'D',
+    });
+    ack("sent", thread, n, now_ns(), said.collect())
+}
+
+fn ack(how: &str, thread: usize, n: u64, before: u128, said: String) -> String {
+    format!("{how} {thread} {n} {before} {} {said}", now_ns())
 }
 
 impl Worker {
-    fn next_of(&self, thread: usize) -> u64 {
-        let point = self.open.store.resume_point(&source(thread));
-        let point = point.unwrap_or_else(|error| give_up(&error));
-        point.and_then(|p| p.as_u64()).unwrap_or(0)
+    /// Where each sender goes on.
+    pub(crate) fn starts(&self) -> Result<Vec<u64>, Error> {
+        let starts = (0..SENDERS).map(|thread| {
+            let point = self.open.store.resume_point(&source(thread))?;
+            Ok(point.and_then(|p| p.as_u64()).unwrap_or(0))
+        });
+        starts.collect()
     }
 
-    /// Sends what may have been sent before once more, as a broker would, then goes on.
-    fn send(&self, thread: usize, start: u64) -> Result<(), Error> {
-        for n in start.saturating_sub(3)..start {
-            self.send_one("again", thread, n)?;
-        }
-        for n in start.. {
-            self.send_one("sent", thread, n)?;
-        }
-        Ok(())
-    }
-
-    fn send_one(&self, how: &str, thread: usize, n: u64) -> Result<(), Error> {
+    /// Sends the n-th batch of a thread.
+    pub(crate) fn send(&self, how: &str, thread: usize, n: u64) -> Result<String, Error> {
         let plan = plan(self.seed, thread, n);
         let goes_on = how == "sent";
-        let before = now_ms();
-        let ack = |said: &str, after: u128| {
-            tell(&format!("{how} {thread} {n} {before} {after} {said}"));
-        };
-        if self.broken == Broken::AckFirst {
-            ack(&"D".repeat(plan.messages.len()), before);
-        }
+        let before = now_ns();
         let said = match self.broken {
             Broken::InTwoCommits => self.commit_twice(thread, n, &plan, goes_on)?,
             _ if plan.by_closure => self.close(thread, n, &plan, goes_on)?,
-            _ => self.commit(thread, n, &plan, goes_on)?,
+            _ => said(&self.batch(thread, n, &plan, goes_on)?.commit()?),
         };
-        if self.broken != Broken::AckFirst {
-            ack(&said, now_ms());
+        Ok(ack(how, thread, n, before, said))
+    }
+
+    /// Hands in several batches before it waits for the first.
+    pub(crate) fn submit(
+        &self,
+        thread: usize,
+        from: u64,
+        mut tell: impl FnMut(String),
+    ) -> Result<(), Error> {
+        let mut under_way = Vec::new();
+        for n in from..from + SUBMITTED {
+            let before = now_ns();
+            let batch = self.batch(thread, n, &plan(self.seed, thread, n), true)?;
+            under_way.push((n, before, batch.submit()));
+        }
+        for (n, before, submitted) in under_way {
+            let said = said(&submitted.wait()?);
+            tell(ack("sent", thread, n, before, said));
         }
         Ok(())
     }
 
-    fn commit(&self, thread: usize, n: u64, plan: &Plan, goes_on: bool) -> Result<String, Error> {
+    fn batch(&self, thread: usize, n: u64, plan: &Plan, goes_on: bool) -> Result<Batch, Error> {
         let open = &self.open;
         if self.broken == Broken::Forgetful {
             for message in &plan.messages {
@@ -177,18 +240,21 @@ impl Worker {
         if goes_on {
             batch.resume_at(&source(thread), n + 1);
         }
-        batch.durability(plan.level);
-        Ok(said(&batch.commit()?))
+        batch.durability(match self.broken {
+            Broken::Unsynced => Durability::Written,
+            _ => plan.level,
+        });
+        Ok(batch)
     }
 
     fn effects(&self, writes: &mut Writes<'_>, message: &Message, attempt: &str) {
         let open = &self.open;
-        writes.put(&open.rows, row(message, attempt), "").add(
-            &open.counters,
-            counter(message.scope, &message.id),
-            1,
-            0..,
-        );
+        let counter = counter(message.scope, &message.id);
+        writes.put(&open.rows, row(message, attempt), "");
+        match message.scope {
+            In::Limited => writes.add(&open.counters, counter, 1, 0..=LIMIT),
+            _ => writes.add(&open.counters, counter, 1, 0..),
+        };
         match (message.scope.is_long(), self.broken) {
             (false, _) => {}
             (true, Broken::Forgetful) => {
@@ -238,16 +304,24 @@ impl Worker {
         goes_on: bool,
     ) -> Result<String, Error> {
         let open = &self.open;
+        // What may be refused can't be taken in advance.
+        let may_be_refused = |message: &Message| message.scope == In::Limited;
         let mut batch = open.store.batch();
-        for message in &plan.messages {
+        for message in plan.messages.iter().filter(|m| !may_be_refused(m)) {
             batch.once(open.scope(message.scope), &message.id);
         }
         let verdicts = batch.commit()?;
         // A scope in which each attempt is first, as effects may have conditions.
         let attempts = open.store.scope("attempts", In::Forever.policy())?;
+        let (mut verdicts, mut said) = (verdicts.iter(), String::new());
         for (i, message) in plan.messages.iter().enumerate() {
-            let attempt = self.attempt(thread, n, i);
-            if verdicts[i].is_first() {
+            let letter = match may_be_refused(message) {
+                true => '-',
+                false => verdicts.next().map_or('?', letter),
+            };
+            said.push(letter);
+            if letter == 'F' {
+                let attempt = self.attempt(thread, n, i);
                 self.effects(&mut batch.once(&attempts, &attempt), message, &attempt);
             }
         }
@@ -255,42 +329,38 @@ impl Worker {
             batch.resume_at(&source(thread), n + 1);
         }
         let _ = batch.commit()?;
-        Ok(said(&verdicts))
+        Ok(said)
     }
 
-    /// Buffered commits: what is not synced may be lost, ids and rows together, the last first.
-    #[expect(clippy::disallowed_methods, reason = "commits come now and then")]
-    fn buffer(&self) -> Result<(), Error> {
+    /// The n-th buffered commit.
+    pub(crate) fn buffer(&self, n: u64) -> Result<String, Error> {
         let open = &self.open;
         let mut batch = open.store.batch();
         batch.durability(Durability::Buffered);
-        for n in 0_u64.. {
-            for i in 0..3 {
-                let message = Message {
-                    scope: In::Buffered,
-                    id: format!("{}-{n}-{i}", self.run),
-                };
-                let row = row(&message, &self.attempt(SENDERS, n, i));
-                batch
-                    .once(open.scope(In::Buffered), &message.id)
-                    .put(&open.rows, row, "");
-            }
-            let verdicts = batch.commit()?;
-            tell(&format!("buffered {n} {}", said(&verdicts)));
-            if n.is_multiple_of(20) {
-                open.store.sync()?;
-                tell(&format!("synced {n}"));
-            }
-            if n.is_multiple_of(5) {
-                let work = open.store.stats()?.background;
-                tell(&format!(
-                    "did {} {} {}",
-                    work.seals, work.merges, work.drops
-                ));
-            }
-            std::thread::sleep(std::time::Duration::from_micros(300));
+        for i in 0..BUFFERED {
+            let message = buffered(self.run, n, i);
+            let row = row(&message, &self.attempt(SENDERS, n, i));
+            let scope = open.scope(In::Buffered);
+            batch.once(scope, &message.id).put(&open.rows, row, "");
         }
-        Ok(())
+        let before = now_ns();
+        let said = said(&batch.commit()?);
+        Ok(ack("buffered", SENDERS, n, before, said))
+    }
+
+    /// All that was acknowledged by now is safe.
+    pub(crate) fn sync(&self) -> Result<String, Error> {
+        let before = now_ns();
+        if self.broken != Broken::Unsynced {
+            self.open.store.sync()?;
+        }
+        Ok(format!("synced {before}"))
+    }
+
+    /// Seals, merges and drops so far.
+    pub(crate) fn did(&self) -> Result<String, Error> {
+        let work = self.open.store.stats()?.background;
+        Ok(format!("did {} {} {}", work.seals, work.merges, work.drops))
     }
 
     fn attempt(&self, thread: usize, n: u64, i: usize) -> String {

@@ -20,12 +20,13 @@ use std::path::{Path, PathBuf};
 use source::{code, lines_with, named_from_root};
 
 /// Where sources are; a missing folder has none.
-const FOLDERS: [&str; 8] = [
+const FOLDERS: [&str; 9] = [
     "src",
     "tests",
     "benches",
     "examples",
     "compare/src",
+    "faults",
     "fuzz/fuzz_targets",
     "models",
     "orderings",
@@ -35,12 +36,13 @@ const COLUMNS_MAX: usize = 100;
 const LINES_MAX: usize = 500;
 
 /// Paths that may name RocksDB: the engine, the door for callers who use it themselves with its
-/// test, and the comparison with it.
-const ROCKSDB_HOMES: [&str; 4] = [
+/// test, the comparison with it, and the file system for tests that goes under it.
+const ROCKSDB_HOMES: [&str; 5] = [
     "src/engine/",
     "src/raw.rs",
     "tests/it/raw.rs",
     "compare/src/",
+    "faults/",
 ];
 
 /// Paths that may ask the system for time: programs, and the clock that the library asks.

@@ -1,0 +1,77 @@
+//! Opening a database whose MANIFEST names a run that RocksDB took back.
+//!
+//! An ingestion fails when the record of it in the MANIFEST can't be written or synced. RocksDB
+//! then deletes its link to the run; but the record may be on the disk all the same, and the
+//! next open would be refused for a missing file. So a run whose ingestion failed is kept aside
+//! (our link to it is still there), and stands in for the missing file at the next open. What
+//! follows is as after a crash between ingestion and the next step: its ids are in the log too.
+
+use std::path::PathBuf;
+
+use super::Home;
+use crate::error::{Error, Result};
+
+/// Opens by `open`, with the help of runs that were kept aside. RocksDB refuses to open if it
+/// meets a missing file, but doesn't look for all of them: `tables` tells which it relies on.
+pub(super) fn open_with_stand_ins<T>(
+    home: &Home,
+    open: impl Fn() -> std::result::Result<T, rocksdb::Error>,
+    tables: impl Fn(&T) -> std::result::Result<Vec<String>, rocksdb::Error>,
+    map: impl Fn(rocksdb::Error) -> Error,
+) -> Result<T> {
+    let kept = home.kept_aside()?;
+    let mut placed: Option<PathBuf> = None;
+    let mut missing: Option<String> = None;
+    // One is kept, as a rule. Of more each is tried, and none stays that did not fit.
+    for run in std::iter::once(None).chain(kept.iter().map(Some)) {
+        if let (Some(run), Some(table)) = (run, &missing) {
+            placed = Some(home.stand_in(run, table.as_str())?);
+        }
+        let error = match open() {
+            Ok(opened) if kept.is_empty() => return Ok(opened),
+            Ok(opened) => match home.missing_table(&tables(&opened).map_err(&map)?) {
+                None => {
+                    home.forget_kept_aside()?;
+                    return Ok(opened);
+                }
+                Some(table) => {
+                    missing = Some(table);
+                    continue;
+                }
+            },
+            Err(error) => error,
+        };
+        if let Some(wrong) = placed.take() {
+            std::fs::remove_file(wrong)?;
+        }
+        match missing.clone().or_else(|| missing_in(error.as_ref())) {
+            Some(table) if !kept.is_empty() => missing = Some(table),
+            _ => return Err(map(error)),
+        }
+    }
+    let table = missing.unwrap_or_default();
+    Err(Error::damaged(format!("the table file {table} is missing")))
+}
+
+/// The name of the table file that an open missed, from its error.
+fn missing_in(text: &str) -> Option<String> {
+    let before = &text[..text.find(".sst: No such file")?];
+    let name = &before[before.rfind('/')? + 1..];
+    let is_number = !name.is_empty() && name.bytes().all(|b| b.is_ascii_digit());
+    is_number.then(|| format!("{name}.sst"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_table_is_named() {
+        let text = "Corruption: Corruption: IO error: No such file or directory: While open a file \
+            for random read: /a b/data/000085.sst: No such file or directory  The file \
+            /a b/data/MANIFEST-000071 may be corrupted.";
+        assert_eq!(missing_in(text), Some("000085.sst".to_string()));
+        assert_eq!(missing_in("IO error: /x/000012.log: No such file"), None);
+        assert_eq!(missing_in("/x/one.sst: No such file"), None);
+    }
+}
