@@ -105,7 +105,7 @@ impl Core {
         pool.register(me);
     }
 
-    fn index(&self) -> &Arc<Index> {
+    pub(crate) fn index(&self) -> &Arc<Index> {
         &self.committer.index
     }
 

@@ -7,6 +7,9 @@
 //! Failure: a family that RocksDB failed to drop is forgotten by the crate all the same; the
 //! caller stops sealing then and the next open finds it again.
 
+#[cfg(feature = "testing")]
+mod by_name;
+
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 

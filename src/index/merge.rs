@@ -130,7 +130,7 @@ impl Index {
             .map(|run| Source::run(&generation.family, generation.slice, &run.info))
             .collect();
         let mut stream = Stream::new(self.ids, sources)?;
-        let mut writer = RunWriter::new(&self.engine, &plan)?;
+        let mut writer = RunWriter::new(&self.engine, &plan, &self.resources)?;
         let mut streamed = 0_u32;
         while let Some(record) = stream.next()? {
             streamed = streamed.wrapping_add(1);

@@ -20,13 +20,14 @@ use std::path::{Path, PathBuf};
 use source::{code, lines_with, named_from_root};
 
 /// Where sources are; a missing folder has none.
-const FOLDERS: [&str; 8] = [
+const FOLDERS: [&str; 9] = [
     "src",
     "tests",
     "benches",
     "examples",
     "compare/src",
     "fuzz/fuzz_targets",
+    "fuzz/bodies",
     "models",
     "orderings",
 ];

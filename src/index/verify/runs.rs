@@ -259,7 +259,7 @@ impl RunCheck<'_> {
             self.last = hash;
             self.at_rest.check_stamp(stamp, self.slice, self.scopes)?;
             if let Some(filter) = self.filter
-                && !filter.may_contain(hash, &Filter::mask(hash))
+                && !filter.lines().may_contain(hash, &Filter::mask(hash))
             {
                 self.denied += 1;
             }
