@@ -9,6 +9,7 @@ export HOURS MINUTES
 KILLS ?= 1000
 CUTS ?= 300
 CYCLES ?= 5000
+TARGET ?=
 ARGS ?=
 
 CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/firstseen/target
@@ -35,7 +36,7 @@ test: prepare ## Run every test, documentation example, and each benchmark once.
 # would have other features, and RocksDB would be compiled again.
 lint: prepare ## Check format, clippy of every feature, and documentation; any warning fails.
 	cargo fmt --all --check
-	rustfmt --edition 2024 --check fuzz/fuzz_targets/*.rs
+	rustfmt --edition 2024 --check fuzz/fuzz_targets/*.rs fuzz/bodies/*.rs
 	cargo clippy --release --workspace --all-targets --features $(FEATURES) -- -D warnings
 	for feature in "" cli raw testing failpoints; do \
 	cargo clippy --release -p firstseen --all-targets --features "$$feature" -- -D warnings \
@@ -52,8 +53,8 @@ compare: prepare ## Measure against other engines; ARGS="..." goes to the progra
 asan: prepare ## Run the tests under AddressSanitizer; ARGS="..." filters them.
 	@scripts/asan.sh $(ARGS)
 
-fuzz: prepare ## Fuzz each target for SECS seconds (60).
-	@scripts/fuzz.sh $(SECS)
+fuzz: prepare ## Fuzz each target, or TARGET, for SECS seconds (60).
+	@scripts/fuzz.sh $(SECS) $(TARGET)
 
 # A test binary of its own: with features and profile of the tests, nothing is built twice.
 soak: prepare ## Run everything at once for HOURS or MINUTES; RECORD=1 appends to docs/soak.md.

@@ -8,6 +8,9 @@
 mod at_rest;
 mod rows;
 
+#[cfg(feature = "testing")]
+pub(crate) use rows::{scope_again, table_again};
+
 use std::sync::{Arc, Weak};
 
 use crate::engine::{Family, Kind, Rep};

@@ -111,7 +111,7 @@ impl Core {
         pool.register(me);
     }
 
-    fn index(&self) -> &Arc<Index> {
+    pub(crate) fn index(&self) -> &Arc<Index> {
         &self.committer.index
     }
 

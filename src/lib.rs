@@ -54,6 +54,9 @@ mod core;
 mod engine;
 mod error;
 mod front;
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod id;
 mod index;
 mod key;

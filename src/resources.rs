@@ -152,6 +152,11 @@ impl Budget {
         taken.is_ok()
     }
 
+    /// How much there is in all.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
     pub(crate) fn give(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Ordering::AcqRel);
     }

@@ -26,7 +26,7 @@ pub(crate) use crate::core::Core;
 pub(crate) struct Shared {
     core: ArcSwapOption<Core>,
     pub(crate) caps: DraftCaps,
-    home: Home,
+    pub(crate) home: Home,
     options: Options,
 }
 

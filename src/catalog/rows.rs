@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::engine::Family;
 use crate::error::{Error, Result};
-use crate::policy::Retention;
+use crate::policy::{DURATION_MS_MAX, Retention};
 use crate::sync::RwLock;
 use crate::sync::atomic::{AtomicBool, AtomicU32};
 
@@ -51,16 +51,22 @@ impl ScopeState {
         let (&flags, rest) = value.split_first()?;
         let (classes, rest) = rest.split_first_chunk::<4>()?;
         let (&count, mut rest) = rest.split_first()?;
+        if flags & !DROPPED != 0 || count == 0 {
+            return None;
+        }
         let mut versions = Vec::with_capacity(count.into());
         for _ in 0..count {
             let (&form, r) = rest.split_first()?;
             let (ms, r) = r.split_first_chunk::<8>()?;
             let (cap, r) = r.split_first_chunk::<8>()?;
             let (ms, cap_ms) = (u64::from_le_bytes(*ms), u64::from_le_bytes(*cap));
-            versions.push(match form {
-                0 => Retention::Fixed { ms },
-                1 => Retention::Sliding { ms, cap_ms },
-                2 => Retention::Forever,
+            let is_possible = |ms: u64| (1..=DURATION_MS_MAX).contains(&ms);
+            versions.push(match (form, ms, cap_ms) {
+                (0, ms, 0) if is_possible(ms) => Retention::Fixed { ms },
+                (1, ms, cap_ms) if is_possible(ms) && is_possible(cap_ms) => {
+                    Retention::Sliding { ms, cap_ms }
+                }
+                (2, 0, 0) => Retention::Forever,
                 _ => return None,
             });
             rest = r;
@@ -106,8 +112,11 @@ pub(super) fn read_scopes(meta: &Arc<Family>) -> Result<Vec<Arc<ScopeState>>> {
     Ok(scopes)
 }
 
-/// All tables: number, name, whether guarded, whether dropped.
-pub(super) fn read_tables(meta: &Arc<Family>) -> Result<Vec<(u32, String, bool, bool)>> {
+/// A table's number, its name, whether it is guarded, whether it was dropped.
+type TableRow = (u32, String, bool, bool);
+
+/// All tables.
+pub(super) fn read_tables(meta: &Arc<Family>) -> Result<Vec<TableRow>> {
     let mut tables = Vec::new();
     for row in meta.rows(TABLE_PREFIX) {
         let (key, value) = row?;
@@ -115,12 +124,42 @@ pub(super) fn read_tables(meta: &Arc<Family>) -> Result<Vec<(u32, String, bool, 
             break;
         };
         let wrong = || Error::damaged("a stored table is of an unknown form");
-        let number = u32::from_be_bytes(number.try_into().map_err(|_| wrong())?);
-        let (&flags, name) = value.split_first().ok_or_else(wrong)?;
-        let name = String::from_utf8(name.to_vec()).map_err(|_| wrong())?;
-        tables.push((number, name, flags & GUARDED != 0, flags & DROPPED != 0));
+        tables.push(decode_table(number, &value).ok_or_else(wrong)?);
     }
     Ok(tables)
+}
+
+fn decode_table(number: &[u8], value: &[u8]) -> Option<TableRow> {
+    let number = u32::from_be_bytes(number.try_into().ok()?);
+    let (&flags, name) = value.split_first()?;
+    // There is always a next table.
+    if flags & !(DROPPED | GUARDED) != 0 || number == u32::MAX {
+        return None;
+    }
+    let name = String::from_utf8(name.to_vec()).ok()?;
+    Some((number, name, flags & GUARDED != 0, flags & DROPPED != 0))
+}
+
+/// Number and row of a scope, read and written again, for tests.
+#[cfg(feature = "testing")]
+pub(crate) fn scope_again(bytes: &[u8]) -> Option<(String, Vec<u8>)> {
+    let (number, value) = bytes.split_first_chunk::<2>()?;
+    let scope = ScopeState::decode(u16::from_be_bytes(*number), value)?;
+    let versions = scope.versions();
+    let shown = format!("{:?} {versions:?} {:?}", scope.name, scope.classes());
+    let (key, value) = scope.row(&versions, scope.classes(), scope.is_dropped());
+    let number = key.strip_prefix(SCOPE_PREFIX)?;
+    Some((shown, [number, &value].concat()))
+}
+
+/// Number and row of a table, read and written again, for tests.
+#[cfg(feature = "testing")]
+pub(crate) fn table_again(bytes: &[u8]) -> Option<(String, Vec<u8>)> {
+    let (number, value) = bytes.split_first_chunk::<4>()?;
+    let table = decode_table(number, value)?;
+    let (key, value) = table_row(table.0, &table.1, table.2, table.3);
+    let number = key.strip_prefix(TABLE_PREFIX)?;
+    Some((format!("{table:?}"), [number, &value].concat()))
 }
 
 #[cfg(test)]
@@ -159,6 +198,26 @@ mod tests {
         for cut in 0..value.len() - 1 {
             assert!(ScopeState::decode(1, &value[..cut]).is_none(), "{cut}");
         }
+        let mut none = value.clone();
+        none[5] = 0;
+        assert!(
+            ScopeState::decode(1, &none).is_none(),
+            "no retention at all"
+        );
+        let mut long = value.clone();
+        long[14] = 0xff;
+        assert!(
+            ScopeState::decode(1, &long).is_none(),
+            "longer than any policy"
+        );
+        let mut flags = value.clone();
+        flags[0] = 2;
+        assert!(ScopeState::decode(1, &flags).is_none(), "unknown flags");
+        assert!(
+            decode_table(&[0xff; 4], b"\x02t").is_none(),
+            "no next table"
+        );
+        assert!(decode_table(&[0; 4], b"\x04t").is_none(), "unknown flags");
         assert_eq!(
             table_row(1, "t", true, false),
             (b"table/\0\0\0\x01".to_vec(), b"\x02t".to_vec())

@@ -168,7 +168,8 @@ impl AuditRow {
 }
 
 fn read_row(key: &[u8], value: &[u8]) -> Option<AuditRow> {
-    let at_ms = u64::from_be_bytes(*key.first_chunk::<8>()?);
+    let key: &[u8; 16] = key.try_into().ok()?;
+    let at_ms = u64::from_be_bytes(*key.first_chunk()?);
     let (&kind, mut rest) = value.split_first()?;
     let mut fields = Vec::new();
     while !rest.is_empty() {
@@ -202,6 +203,34 @@ fn read_row(key: &[u8], value: &[u8]) -> Option<AuditRow> {
         }
         _ => None,
     }
+}
+
+/// Key and value of an audit row, read and written again, for tests.
+#[cfg(feature = "testing")]
+pub(crate) fn audit_again(bytes: &[u8]) -> Option<(String, Vec<u8>)> {
+    let (key, value) = bytes.split_at_checked(16)?;
+    let read = AuditRow::decode(key, value).ok()?;
+    let serial = u64::from_be_bytes(*key.last_chunk()?);
+    let (key, value) = match &read {
+        AuditRow::Forget {
+            at_ms,
+            scope,
+            id,
+            why,
+        } => Audit::Forget { scope, id }.row(*at_ms, serial, why),
+        AuditRow::Rewind {
+            at_ms,
+            source,
+            from,
+            to,
+            why,
+        } => {
+            let from = from.as_deref().unwrap_or_default();
+            let source = source.as_bytes();
+            Audit::Rewind { source, from, to }.row(*at_ms, serial, why)
+        }
+    };
+    Some((format!("{read:?}"), [&key[..], &value].concat()))
 }
 
 #[cfg(test)]

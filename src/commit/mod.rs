@@ -41,6 +41,8 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::verdict::{Sighting, Verdicts};
 
 pub(crate) use audit::AuditRow;
+#[cfg(feature = "testing")]
+pub(crate) use audit::audit_again;
 pub(crate) use counters::Counters;
 pub(crate) use decide::Decision;
 pub(crate) use draft::{Draft, DraftCaps, ScopeUse, check_id};

@@ -7,6 +7,9 @@
 //! Failure: what fails has changed nothing that the caller can see, so it may be tried again:
 //! a family that was not made can be made, one that was not dropped can be dropped.
 
+#[cfg(feature = "testing")]
+mod by_name;
+
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;

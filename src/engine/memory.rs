@@ -50,11 +50,11 @@ impl Memory {
         let file = files
             .get_mut(name)
             .ok_or_else(|| Error::damaged(format!("{name} is missing")))?;
-        let slot = usize::try_from(offset)
-            .ok()
-            .and_then(|at| file.get_mut(at..at + bytes.len()));
-        let slot = slot.ok_or_else(|| Error::damaged(format!("{name} is too short")))?;
-        slot.copy_from_slice(bytes);
+        let at = usize::try_from(offset).map_err(|_| Error::invalid("an offset of no file"))?;
+        // As a file does, that was cut.
+        let end = file.len().max(at + bytes.len());
+        file.resize(end, 0);
+        file[at..at + bytes.len()].copy_from_slice(bytes);
         Ok(())
     }
 

@@ -57,7 +57,7 @@ impl Mark {
         self.sequence == FRESH && self.n == 0 && !self.unsynced
     }
 
-    fn encode(&self) -> [u8; SLOT_BYTES] {
+    pub(super) fn encode(&self) -> [u8; SLOT_BYTES] {
         let mut out = [0; SLOT_BYTES];
         out[..4].copy_from_slice(&MAGIC.to_le_bytes());
         out[4..12].copy_from_slice(&self.sequence.to_le_bytes());
@@ -69,14 +69,15 @@ impl Mark {
         out
     }
 
-    fn decode(slot: &[u8]) -> Option<Mark> {
+    pub(super) fn decode(slot: &[u8]) -> Option<Mark> {
         let slot: &[u8; SLOT_BYTES] = slot.get(..SLOT_BYTES)?.try_into().ok()?;
         let u64_at = |at: usize| {
             let mut raw = [0; 8];
             raw.copy_from_slice(&slot[at..at + 8]);
             u64::from_le_bytes(raw)
         };
-        if slot[..4] != MAGIC.to_le_bytes() || u64_at(37) != xxh3_64(&slot[..37]) {
+        let is_whole = slot[..4] == MAGIC.to_le_bytes() && u64_at(37) == xxh3_64(&slot[..37]);
+        if !is_whole || slot[20] & !UNSYNCED != 0 {
             return None;
         }
         let mut incarnation = [0; 16];
@@ -142,22 +143,35 @@ impl Floor {
         let Some(bytes) = home.read(NAME)? else {
             return Ok(None);
         };
-        let slots = SLOT_AT.map(|at| Slot::read(&bytes, at));
-        let valid = slots.into_iter().filter_map(|slot| match slot {
-            Slot::Valid(mark) => Some(mark),
-            Slot::Unused | Slot::Damaged => None,
-        });
-        match valid.max_by_key(|m| m.sequence) {
+        match Floor::counting(Floor::slots_of(&bytes)) {
             Some(mark) => Ok(Some(mark)),
             None => Err(other_format(&bytes)
                 .unwrap_or_else(|| Error::damaged("the floor file has no valid slot"))),
         }
     }
 
+    fn counting(slots: [Slot; 2]) -> Option<Mark> {
+        let valid = slots.into_iter().filter_map(|slot| match slot {
+            Slot::Valid(mark) => Some(mark),
+            Slot::Unused | Slot::Damaged => None,
+        });
+        valid.max_by_key(|m| m.sequence)
+    }
+
+    fn slots_of(file: &[u8]) -> [Slot; 2] {
+        SLOT_AT.map(|at| Slot::read(file, at))
+    }
+
+    /// The mark of a floor file that counts.
+    #[cfg(feature = "testing")]
+    pub(super) fn newest(file: &[u8]) -> Option<Mark> {
+        Floor::counting(Floor::slots_of(file))
+    }
+
     /// Both slots; `None` if there is no floor file.
     pub(super) fn slots(home: &Home) -> Result<Option<[Slot; 2]>> {
         let bytes = home.read(NAME)?;
-        Ok(bytes.map(|bytes| SLOT_AT.map(|at| Slot::read(&bytes, at))))
+        Ok(bytes.map(|bytes| Floor::slots_of(&bytes)))
     }
 
     /// Writes a new floor file into a home that has none.
@@ -237,7 +251,8 @@ impl Floor {
         if !change(&mut next) {
             return Ok(false);
         }
-        next.sequence += 1;
+        let wrong = || Error::damaged("the floor file's sequence is at its end");
+        next.sequence = next.sequence.checked_add(1).ok_or_else(wrong)?;
         failpoint!("floor::before_write");
         let slot = SLOT_AT[usize::from(next.sequence.is_multiple_of(2))];
         self.home.overwrite(NAME, slot, &next.encode())?;
@@ -297,6 +312,15 @@ mod tests {
         home.overwrite(NAME, at + 12, &[0xff]).unwrap();
         let older = Floor::read(&home).unwrap().unwrap();
         assert_eq!((older.n, older.unsynced), (5, true));
+        let whole = home.read(NAME).unwrap().unwrap();
+        home.replace(NAME, &whole[..SLOT_BYTES]).unwrap();
+        let mark = Floor::read(&home).unwrap().unwrap();
+        let floor = Floor::new(home.clone(), mark);
+        floor.raise(9).unwrap();
+        floor.raise(10).unwrap();
+        let read = Floor::read(&home).unwrap().unwrap();
+        assert_eq!(read.n, 10, "a slot that was cut away is written again");
+        home.replace(NAME, &whole).unwrap();
         home.overwrite(NAME, SLOT_AT[0], &[0; 8]).unwrap();
         home.overwrite(NAME, SLOT_AT[1], &[0; 8]).unwrap();
         assert_eq!(Floor::read(&home).unwrap_err().kind(), ErrorKind::Damaged);

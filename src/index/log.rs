@@ -32,7 +32,11 @@ pub(crate) fn log_number(key: &[u8]) -> Result<u64> {
     let key = key
         .try_into()
         .map_err(|_| Error::damaged("a log key is not 8 bytes"))?;
-    Ok(u64::from_be_bytes(key))
+    match u64::from_be_bytes(key) {
+        // There is always a next commit.
+        u64::MAX => Err(Error::damaged("a log key is no commit's")),
+        n => Ok(n),
+    }
 }
 
 /// Builds the value of one log record. Ids that share a section must come one after the other
@@ -236,8 +240,15 @@ impl<'a> Sections<'a> {
             end_ms: u64_at(13),
             class: header[4],
         };
+        if !placement.is_possible() {
+            return Err(Error::damaged("a log record is of no slice there can be"));
+        }
         let id_len = u16::from_le_bytes(take(header, 21));
         let count = u32::from_le_bytes(take(header, 23));
+        // Whatever is sized by the count may rely on the bytes being there.
+        if id_len == 0 || count == 0 {
+            return Err(Error::damaged("a log record has a section without ids"));
+        }
         let rich = flags & RICH != 0;
         let mut end = 0_usize;
         if rich {
@@ -372,6 +383,22 @@ mod tests {
             back.extend(section.ids().map(|(id, extras)| (section.meta, id, extras)));
         }
         assert_eq!(back, ids);
+    }
+
+    #[test]
+    fn a_section_has_ids_and_a_possible_slice() {
+        let mut log = LogBuilder::default();
+        log.add(1, &meta(5), PLACE, b"a", None);
+        log.finish();
+        for (at, wrong) in [(4, 32), (4, 31), (21, 0), (23, 0)] {
+            let mut bytes = log.value().to_vec();
+            bytes[at] = wrong;
+            assert!(Sections::new(&bytes).any(|s| s.is_err()), "{wrong} at {at}");
+            // A count is no promise: with empty ids there could be four thousand million.
+            bytes[23..27].copy_from_slice(&[0xff; 4]);
+            assert!(Sections::new(&bytes).any(|s| s.is_err()), "{wrong} at {at}");
+        }
+        assert!(log_number(&[0xff; 8]).is_err());
     }
 
     #[test]

@@ -132,7 +132,7 @@ impl Index {
             .collect();
         let mut stream = Stream::new(self.ids, sources)?;
         self.check_room_for(LOOK_BYTES, WORK_SHARE)?;
-        let mut writer = RunWriter::new(&self.engine, &plan)?;
+        let mut writer = RunWriter::new(&self.engine, &plan, &self.resources)?;
         let mut streamed = 0_u32;
         while let Some(record) = stream.next()? {
             streamed = streamed.wrapping_add(1);

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::engine::Family;
 use crate::error::{Error, Result};
 
-use super::classes::Class;
+use super::classes::{Class, FOR_EVER_CLASS};
 
 /// The on-disk format this release writes and reads.
 pub(crate) const FORMAT: u32 = 1;
@@ -23,6 +23,8 @@ pub(crate) const FORMAT_KEY: &[u8] = b"format";
 pub(crate) const SEED_KEY: &[u8] = b"seed";
 pub(crate) const MARK_KEY: &[u8] = b"mark";
 pub(crate) const MARKER_KEY: &[u8] = b"marker";
+/// Far more slices than a class is ever cut in.
+const SLICES_MAX: u64 = 1 << 20;
 const CLASS_PREFIX: &[u8] = b"class/";
 
 /// The row of a class.
@@ -37,23 +39,36 @@ pub(crate) fn classes(meta: &Arc<Family>) -> Result<Vec<Class>> {
     let mut all = Vec::new();
     for row in meta.rows(CLASS_PREFIX) {
         let (key, value) = row?;
-        let Some(&[number]) = key.strip_prefix(CLASS_PREFIX) else {
+        let Some(number) = key.strip_prefix(CLASS_PREFIX) else {
             break;
         };
-        let wrong = || Error::damaged("a stored retention class is of an unknown form");
-        let (span, width) = value.split_first_chunk::<8>().ok_or_else(wrong)?;
-        let width: [u8; 8] = width.try_into().map_err(|_| wrong())?;
-        let (span_ms, width_ms) = (u64::from_le_bytes(*span), u64::from_le_bytes(width));
-        if span_ms == 0 || width_ms == 0 {
-            return Err(wrong());
+        let read = match number {
+            [number] => class(*number, &value),
+            _ => None,
+        };
+        let class =
+            read.ok_or_else(|| Error::damaged("a stored retention class is of an unknown form"))?;
+        if usize::from(class.number) != all.len() {
+            return Err(Error::damaged(format!("class {} is missing", all.len())));
         }
-        all.push(Class {
-            number,
-            span_ms,
-            width_ms,
-        });
+        all.push(class);
     }
     Ok(all)
+}
+
+/// The class of a row.
+pub(super) fn class(number: u8, value: &[u8]) -> Option<Class> {
+    let (span, width) = value.split_first_chunk::<8>()?;
+    let (span_ms, width_ms) = (
+        u64::from_le_bytes(*span),
+        u64::from_le_bytes(width.try_into().ok()?),
+    );
+    let is_cut = width_ms > 0 && width_ms <= span_ms && span_ms / width_ms <= SLICES_MAX;
+    (number < FOR_EVER_CLASS && is_cut).then_some(Class {
+        number,
+        span_ms,
+        width_ms,
+    })
 }
 
 /// A stored number; `None` if the row is absent.
@@ -100,5 +115,17 @@ mod tests {
         });
         assert_eq!(key, b"class/\x03");
         assert_eq!(value, [2, 1, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0]);
+        assert!(class(3, &value).is_some());
+    }
+
+    #[test]
+    fn a_class_that_cannot_be_is_none() {
+        let row = |span: u64, width: u64| [span.to_le_bytes(), width.to_le_bytes()].concat();
+        assert!(class(0, &row(1024, 128)).is_some());
+        assert!(class(FOR_EVER_CLASS, &row(1024, 128)).is_none());
+        for (span, width) in [(0, 0), (1024, 0), (128, 1024), (u64::MAX, 1)] {
+            assert!(class(0, &row(span, width)).is_none(), "{span} {width}");
+        }
+        assert!(class(0, &row(1024, 128)[1..]).is_none());
     }
 }

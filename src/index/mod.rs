@@ -20,6 +20,8 @@ mod durable;
 mod expire;
 mod extras;
 mod floor;
+#[cfg(feature = "testing")]
+pub(crate) mod fuzzing;
 mod hash;
 mod log;
 mod lookup;

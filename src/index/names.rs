@@ -60,18 +60,21 @@ impl Name {
         if [META, POINTS, AUDIT].contains(&name) {
             return Some(Name::Rows);
         }
+        // Of tables and segments there is always a next one.
         if let Some((number, _)) = table_parts(name) {
-            return Some(Name::Table(number));
+            return (number < u32::MAX).then_some(Name::Table(number));
         }
         let parsed = if let Some(number) = name.strip_prefix("log1.") {
-            Name::Log(u64::from_str_radix(number, 16).ok()?)
+            let number = u64::from_str_radix(number, 16).ok()?;
+            (number < u64::MAX).then_some(Name::Log(number))?
         } else {
             let (class, end) = name.strip_prefix("gen1.")?.split_once('.')?;
             let class = u8::from_str_radix(class, 16).ok()?;
-            Name::Generation(Slice {
+            let slice = Slice {
                 class,
                 end_ms: u64::from_str_radix(end, 16).ok()?,
-            })
+            };
+            slice.is_possible().then_some(Name::Generation(slice))?
         };
         (parsed.text() == name).then_some(parsed)
     }

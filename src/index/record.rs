@@ -11,6 +11,8 @@
 //! Why first sight isn't stored: it is the expiry less the retention of the policy version in
 //! the stamp, and the expiry is what every lookup needs.
 
+use super::classes::FOR_EVER_CLASS;
+
 /// The expiry, or the slice end, of what never expires.
 pub(crate) const FOR_EVER_MS: u64 = u64::MAX;
 
@@ -35,6 +37,15 @@ pub(crate) enum State {
 pub(crate) struct Slice {
     pub(crate) end_ms: u64,
     pub(crate) class: u8,
+}
+
+impl Slice {
+    /// Whether a slice with these numbers can be: of a class there may be, and without an end
+    /// only in the class of what is never forgotten. What is stored is asked before it is used.
+    pub(crate) fn is_possible(self) -> bool {
+        let is_for_ever = self.class == FOR_EVER_CLASS;
+        self.class <= FOR_EVER_CLASS && is_for_ever == (self.end_ms == FOR_EVER_MS)
+    }
 }
 
 /// What every record carries beside its id.
@@ -75,6 +86,15 @@ mod tests {
         assert!(slice(10, 9) < slice(11, 0));
         assert!(slice(10, 1) < slice(10, 2));
         assert!(slice(u64::MAX - 1, 255) < slice(FOR_EVER_MS, 0));
+    }
+
+    #[test]
+    fn only_the_last_class_has_no_end() {
+        let slice = |end_ms, class| Slice { end_ms, class };
+        assert!(slice(0, 0).is_possible() && slice(FOR_EVER_MS - 1, 30).is_possible());
+        assert!(slice(FOR_EVER_MS, FOR_EVER_CLASS).is_possible());
+        assert!(!slice(FOR_EVER_MS, 30).is_possible());
+        assert!(!slice(5, FOR_EVER_CLASS).is_possible() && !slice(5, 32).is_possible());
     }
 
     #[test]

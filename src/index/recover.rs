@@ -36,6 +36,9 @@ use super::space::Space;
 use super::view::{Generation, View};
 use super::{Classes, Counts, IdHash, Index, Limits, Name, meta, names, random, snapshot};
 
+/// Far beyond any clock, and far from where sums with it overflow.
+const MARK_MS_MAX: u64 = u64::MAX / 4;
+
 /// What an open needs.
 pub(crate) struct Opening {
     pub(crate) settings: Settings,
@@ -153,6 +156,11 @@ fn assemble(
     let ids = IdHash::new(seed);
     let high_water = meta::number(&meta_rows, meta::MARK_KEY)?.unwrap_or(0);
     let marker = meta::number(&meta_rows, meta::MARKER_KEY)?.unwrap_or(0);
+    if marker == u64::MAX || high_water > MARK_MS_MAX {
+        return Err(Error::damaged(
+            "the stored marks are of no commit or time there can be",
+        ));
+    }
     let classes = meta::classes(&meta_rows)?;
     let classes = Classes::new(classes, opening.slices_per_class, opening.generations_max);
     let time = Timekeeper::new(opening.clock, opening.clock_jump_ms, high_water);

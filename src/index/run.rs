@@ -35,6 +35,8 @@ pub(crate) struct RunKey {
     pub(crate) serial: u32,
 }
 
+/// The most ids a page of a run has on average, in any release.
+const PAGE_IDS_MAX: u64 = 1024;
 /// The page number of the footer.
 const FOOTER: u32 = u32::MAX;
 const FOOTER_BYTES: usize = 1 + 16 + 8 + 4 + 8;
@@ -56,7 +58,10 @@ impl RunKey {
     pub(crate) fn of(key: &[u8]) -> Result<RunKey> {
         let wrong = || Error::damaged("a run's key is not 16 bytes");
         let (order, rest) = key.split_first_chunk::<8>().ok_or_else(wrong)?;
-        let (serial, _) = rest.split_first_chunk::<4>().ok_or_else(wrong)?;
+        let (serial, page) = rest.split_first_chunk::<4>().ok_or_else(wrong)?;
+        if page.len() != 4 {
+            return Err(wrong());
+        }
         Ok(RunKey {
             order: u64::from_be_bytes(*order),
             serial: u32::from_be_bytes(*serial),
@@ -104,7 +109,10 @@ impl RunInfo {
             pages,
             first_order: u64_at(29),
         };
-        if info.pages == 0 || info.first_order > key.order {
+        // There is always a next order and a next serial.
+        let is_last = key.order == u64::MAX || key.serial == u32::MAX;
+        let is_full = info.ids.div_ceil(PAGE_IDS_MAX) > info.pages.into();
+        if info.pages == 0 || info.first_order > key.order || is_last || is_full {
             return Err(Error::damaged("a run's footer makes no sense"));
         }
         Ok(info)
@@ -177,6 +185,15 @@ impl Drop for Run {
     }
 }
 
+/// An empty filter for so many ids, as a footer or a plan says. A damaged footer may say any
+/// number: it is at most a little larger than the whole budget, which is too large to be placed.
+pub(super) fn filter_for(ids: u64, bits_per_id: u32, resources: &Resources) -> Result<Filter> {
+    let bits = (resources.shared().filters.limit() as u64).saturating_mul(8);
+    let most = (bits / u64::from(bits_per_id.max(1))).saturating_add(1024);
+    let ids = usize::try_from(ids.min(most)).unwrap_or(usize::MAX);
+    Filter::with_capacity(ids.max(1), bits_per_id)
+}
+
 /// Writes one run: records come in hash order, pages go out.
 pub(crate) struct RunWriter<'a> {
     file: RunFile<'a>,
@@ -206,7 +223,11 @@ pub(crate) struct RunPlan {
 }
 
 impl<'a> RunWriter<'a> {
-    pub(crate) fn new(engine: &'a Engine, plan: &RunPlan) -> Result<RunWriter<'a>> {
+    pub(crate) fn new(
+        engine: &'a Engine,
+        plan: &RunPlan,
+        resources: &Resources,
+    ) -> Result<RunWriter<'a>> {
         let id = random()?;
         let name = format!(
             "{:02x}{:016x}.sst",
@@ -221,9 +242,8 @@ impl<'a> RunWriter<'a> {
             pages: pages_for(plan.ids),
             first_order: plan.first_order,
         };
-        let expected = usize::try_from(plan.ids).unwrap_or(usize::MAX);
         let filter = (plan.filter_bits > 0)
-            .then(|| Filter::with_capacity(expected.max(1), plan.filter_bits))
+            .then(|| filter_for(plan.ids, plan.filter_bits, resources))
             .transpose()?;
         let builder = PageBuilder::new(plan.slice, plan.width_ms);
         Ok(RunWriter {
@@ -308,6 +328,17 @@ mod tests {
         assert_eq!(info.encode(), expected);
         assert_eq!(RunInfo::decode(key, &expected).unwrap(), info);
         assert!(RunInfo::decode(key, &expected[1..]).is_err());
+        let crowded = RunInfo { ids: 1025, ..info }.encode();
+        assert!(
+            RunInfo::decode(key, &crowded).is_err(),
+            "more than its pages hold"
+        );
+        let (order, serial) = (u64::MAX, u32::MAX);
+        assert!(RunInfo::decode(RunKey { order, ..key }, &expected).is_err());
+        assert!(RunInfo::decode(RunKey { serial, ..key }, &expected).is_err());
+        for len in [0, 12, 15, 17] {
+            assert!(RunKey::of(&vec![0; len]).is_err(), "{len}");
+        }
     }
 
     #[test]

@@ -104,8 +104,10 @@ impl Index {
                 ids,
                 filter_bits: self.limits.filter_bits,
             };
-            runs.writers
-                .push((generation, RunWriter::new(&self.engine, &plan)?));
+            runs.writers.push((
+                generation,
+                RunWriter::new(&self.engine, &plan, &self.resources)?,
+            ));
         }
         let set = segment.set();
         memory::reserve(&mut m.order, set.len())?;

@@ -19,7 +19,7 @@ use crate::front::Filter;
 use crate::sync::atomic::Ordering;
 
 use super::record::Slice;
-use super::run::{Run, RunInfo, RunKey};
+use super::run::{Run, RunInfo, RunKey, filter_for};
 use super::stream::{Source, Stream};
 use super::view::Generation;
 use super::{Index, names};
@@ -76,6 +76,24 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Vec<NamedFilter>> {
         rest = r;
     }
     rest.is_empty().then_some(runs)
+}
+
+/// What a snapshot says, and it written again.
+#[cfg(feature = "testing")]
+pub(super) fn recoded(bytes: &[u8]) -> Option<(String, Vec<u8>)> {
+    let named = decode(bytes)?.into_iter().map(|(key, id, filter)| {
+        let info = RunInfo {
+            key,
+            id,
+            ids: filter.ids() as u64,
+            pages: 1,
+            first_order: key.order,
+        };
+        (info, Arc::new(filter))
+    });
+    let runs: Vec<(RunInfo, Arc<Filter>)> = named.collect();
+    let shown = runs.iter().map(|(info, _)| format!("{info:?}\n"));
+    Some((shown.collect(), encode(&runs)))
 }
 
 impl Index {
@@ -155,8 +173,7 @@ impl Index {
 
     /// A run's filter from its pages. Every record stands in it, tombstones too.
     fn rebuild(&self, generation: &Generation, run: &Run) -> Result<Filter> {
-        let ids = usize::try_from(run.info.ids).unwrap_or(usize::MAX);
-        let mut filter = Filter::with_capacity(ids.max(1), self.limits.filter_bits)?;
+        let mut filter = filter_for(run.info.ids, self.limits.filter_bits, &self.resources)?;
         let source = Source::run(&generation.family, generation.slice, &run.info);
         let mut stream = Stream::new(self.ids, vec![source])?;
         while let Some(record) = stream.next()? {

@@ -140,9 +140,9 @@ impl RunCursor {
         self.at = 0;
         let page = self.page;
         self.page += 1;
-        // A page without ids is not stored. A run is read once, and often dropped then.
+        // A run is read once, and often dropped then.
         let Some(value) = self.family.get_with(&self.key.page(page), Blocks::Pass)? else {
-            return Ok(());
+            return self.pass_absent();
         };
         let page = Page::parse(&value, self.slice).map_err(|damage| {
             Error::damaged(format!("a page of {}: {damage}", self.family.name()))
@@ -159,6 +159,21 @@ impl RunCursor {
                 extras,
             });
         }
+        Ok(())
+    }
+}
+
+impl RunCursor {
+    /// Goes to the next page that is stored: one without ids is not, and a footer may promise
+    /// any number of them.
+    fn pass_absent(&mut self) -> Result<()> {
+        let rows = self.family.rows(&self.key.page(self.page));
+        let next = rows.here().and_then(|(key, _)| {
+            let page = u32::from_be_bytes(*key.last_chunk()?);
+            (RunKey::of(key).ok()? == self.key).then_some(page)
+        });
+        rows.status()?;
+        self.page = next.map_or(self.pages, |page| page.min(self.pages));
         Ok(())
     }
 }

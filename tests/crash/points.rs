@@ -59,7 +59,7 @@ fn steps(seed: u64) -> Vec<Op> {
             }) => {
                 *level = Some(Level::Synced);
             }
-            Op::Failing(..) => *op = Op::Compact,
+            Op::Failing(..) | Op::Dying(..) => *op = Op::Compact,
             _ => {}
         }
     }

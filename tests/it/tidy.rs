@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use source::{code, lines_with, named_from_root};
 
 /// Where sources are; a missing folder has none.
-const FOLDERS: [&str; 9] = [
+const FOLDERS: [&str; 10] = [
     "src",
     "tests",
     "benches",
@@ -28,6 +28,7 @@ const FOLDERS: [&str; 9] = [
     "compare/src",
     "faults",
     "fuzz/fuzz_targets",
+    "fuzz/bodies",
     "models",
     "orderings",
 ];

@@ -19,6 +19,8 @@ mod peek;
 mod pending;
 mod place;
 mod progress;
+#[cfg(test)]
+mod reread;
 mod rows;
 mod scan;
 mod show;

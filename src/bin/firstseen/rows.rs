@@ -2,7 +2,8 @@
 //!
 //! 1. A row's raw bytes run from the end of the row before to its own end, with its line
 //!    terminator, its quotes and the line breaks inside them. A last row without a terminator has
-//!    none. A byte-order mark belongs to the first row's raw bytes, never to its content.
+//!    none. A byte-order mark belongs to the first row's raw bytes, never to its content; so do
+//!    blank lines between the mark and the row.
 //! 2. Blank lines between rows are no rows: they are passed over.
 //! 3. Between two rows the input can be taken up again at exactly `next_offset`.
 //!
@@ -53,7 +54,7 @@ pub(crate) struct Rows {
     end: usize,
     /// So much of the current row was looked at: all of it, once it is complete.
     seen: usize,
-    /// The length of the byte-order mark before the current row.
+    /// The length of the byte-order mark before the current row, with blank lines behind it.
     mark: usize,
     /// The CSV record is over; if it ended with a CR, a LF may still belong to the row.
     parsed: bool,
@@ -69,11 +70,16 @@ pub(crate) struct Rows {
 
 impl Rows {
     pub(crate) fn new(input: Input, path: PathBuf, format: Format) -> Rows {
+        Rows::with_buffer(input, path, format, BUFFER_BYTES)
+    }
+
+    /// With a buffer that begins with so many bytes: tests cross the ends of a small one.
+    pub(crate) fn with_buffer(input: Input, path: PathBuf, format: Format, bytes: usize) -> Rows {
         Rows {
             input,
             path,
             format,
-            buf: vec![0; BUFFER_BYTES],
+            buf: vec![0; bytes],
             start: 0,
             end: 0,
             seen: 0,
@@ -195,7 +201,7 @@ impl Rows {
     }
 
     fn scan_csv(&mut self) -> Scan {
-        if self.seen == 0 {
+        if self.seen == self.mark {
             self.skip_line_ends();
         }
         while !self.parsed {
@@ -232,7 +238,7 @@ impl Rows {
                     if !self.ended {
                         return Scan::More;
                     }
-                    if self.seen == 0 {
+                    if self.seen == self.mark {
                         return Scan::End;
                     }
                     self.unterminated = true;
@@ -241,18 +247,27 @@ impl Rows {
             if !self.raw()[self.mark..].trim_ascii().is_empty() {
                 return Scan::Row;
             }
-            self.pass();
+            if self.mark > 0 {
+                self.mark = self.seen;
+            } else {
+                self.pass();
+            }
         }
     }
 
     fn skip_line_ends(&mut self) {
-        let fresh = &self.buf[self.start..self.end];
+        let fresh = &self.buf[self.start + self.seen..self.end];
         let n = fresh
             .iter()
             .take_while(|&&byte| byte == b'\n' || byte == b'\r')
             .count();
-        self.start += n;
-        self.offset += n as u64;
+        if self.mark > 0 {
+            self.mark += n;
+            self.seen += n;
+        } else {
+            self.start += n;
+            self.offset += n as u64;
+        }
     }
 
     /// Makes room behind the filled part. False if the row is too long for that.
@@ -289,10 +304,8 @@ mod tests {
     }
 
     fn open(format: Format, path: &Path) -> Rows {
-        let mut rows = Rows::new(Input::open(path).unwrap(), path.to_path_buf(), format);
         // Small enough that every test crosses its ends.
-        rows.buf = vec![0; 4];
-        rows
+        Rows::with_buffer(Input::open(path).unwrap(), path.to_path_buf(), format, 4)
     }
 
     fn raws(format: Format, text: &[u8]) -> Vec<Vec<u8>> {
@@ -330,6 +343,11 @@ mod tests {
             raws(Format::Jsonl, b"\n  \r\n1\r\n\t\n2\n \n  "),
             [&b"1\r\n"[..], b"2\n"]
         );
+        for format in [Format::Csv, Format::Jsonl] {
+            let text = b"\xEF\xBB\xBF\n\r\n1\n2\n";
+            assert_eq!(raws(format, text), [&text[..8], b"2\n"]);
+            assert_eq!(bodies(format, text), [b"1", b"2"], "a mark and blank lines");
+        }
         assert!(raws(Format::Csv, b"").is_empty());
         assert!(raws(Format::Jsonl, b"\xEF\xBB\xBF").is_empty());
     }

@@ -289,21 +289,27 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// Whether no value is less than the one before and the last is `end`; none at all will do.
+    /// Whether each value is above the one before, from 0 on, and the last is `end`; none at all
+    /// will do.
     fn rises_to(&self, end: usize) -> bool {
-        let (falls, last) = match self {
+        let rises = match self {
             Column::None => return true,
-            Column::One(all) => (falls(all, |v| *v), all.last().map(|v| u32::from(*v))),
-            Column::Two(all) => {
-                let number = |v: &[u8; 2]| u16::from_le_bytes(*v);
-                (falls(all, number), all.last().map(|v| u32::from(number(v))))
-            }
-            Column::Four(all) => {
-                let number = |v: &[u8; 4]| u32::from_le_bytes(*v);
-                (falls(all, number), all.last().map(number))
-            }
+            Column::One(all) => rises(all, |v| *v),
+            Column::Two(all) => rises(all, |v| u16::from_le_bytes(*v)),
+            Column::Four(all) => rises(all, |v| u32::from_le_bytes(*v)),
         };
-        !falls && last.is_some_and(|last| last as usize == end)
+        let ends =
+            |count: usize| count > 0 && self.value(0) > 0 && self.value(count - 1) as usize == end;
+        rises && ends(self.len())
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Column::None => 0,
+            Column::One(all) => all.len(),
+            Column::Two(all) => all.len(),
+            Column::Four(all) => all.len(),
+        }
     }
 
     fn all_below(&self, limit: usize) -> bool {
@@ -320,12 +326,12 @@ impl<'a> Column<'a> {
     }
 }
 
-/// Whether any value is less than the one before. No early exit, so that it is vectorised.
+/// Whether every value is above the one before. No early exit, so that it is vectorised.
 #[inline]
-fn falls<V, N: PartialOrd>(all: &[V], number: impl Fn(&V) -> N) -> bool {
+fn rises<V, N: PartialOrd>(all: &[V], number: impl Fn(&V) -> N) -> bool {
     let pairs = all.iter().zip(all.iter().skip(1));
-    pairs.fold(false, |falls, (value, next)| {
-        falls | (number(next) < number(value))
+    pairs.fold(true, |rises, (value, next)| {
+        rises & (number(next) > number(value))
     })
 }
 

@@ -323,3 +323,25 @@ fn huge_counts_are_refused_at_once() {
     bytes[8..12].fill(0);
     assert!(Page::parse(&bytes, SLICE).is_err());
 }
+
+#[test]
+fn ids_that_end_where_they_begin_are_damage() {
+    let page = |ends: [u8; 2]| {
+        let mut bytes = vec![FORMAT, 1, 0, 0];
+        for number in [2_u32, 2, 1, 0, 0] {
+            bytes.extend(number.to_le_bytes());
+        }
+        bytes.extend([7, 0, 0]);
+        bytes.extend(ends);
+        bytes.extend(b"ab");
+        let slice = Slice {
+            end_ms: 100,
+            class: 0,
+        };
+        Page::parse(&bytes, slice).map(|page| page.len())
+    };
+    assert_eq!(page([1, 2]), Ok(2));
+    for ends in [[0, 2], [2, 2], [2, 1]] {
+        assert!(page(ends).is_err(), "{ends:?}");
+    }
+}

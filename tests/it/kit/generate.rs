@@ -72,7 +72,8 @@ impl<'a> Arbitrary<'a> for Op {
             243..247 => Op::Seal,
             247..249 => Op::Compact,
             249..250 => Op::Reopen,
-            250..253 => Op::Crash,
+            250..252 => Op::Crash,
+            252..253 => Op::Dying(u.arbitrary()?, u.int_in_range(0..=3)?),
             253.. => {
                 let failure = [Failure::NotRecorded, Failure::Lost, Failure::Written];
                 Op::Failing(*u.choose(&failure)?, batch(u)?)

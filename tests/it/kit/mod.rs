@@ -5,7 +5,7 @@
 //! | `op` | the language: what a program may do |
 //! | `generate` | programs from bytes, so that a seed, a fuzzer and a crash test share them |
 //! | `model`, `draft`, `rows`, `told` | what must be answered, in plain maps |
-//! | `runner`, `calls`, `look` | the same on a real store |
+//! | `runner`, `calls`, `look`, `dying` | the same on a real store |
 //! | `said` | answers as text, in which the two are compared |
 //! | `trial`, `shrink` | running both, and the least program that shows a difference |
 //!
@@ -13,6 +13,7 @@
 
 mod calls;
 mod draft;
+mod dying;
 pub(crate) mod generate;
 mod look;
 pub(crate) mod model;

@@ -113,7 +113,7 @@ impl Model {
                 String::new()
             }
             Op::Seal | Op::Compact => String::new(),
-            Op::Reopen | Op::Crash => {
+            Op::Reopen | Op::Crash | Op::Dying(..) => {
                 self.open_anew();
                 String::new()
             }

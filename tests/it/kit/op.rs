@@ -45,6 +45,8 @@ pub(crate) enum Op {
     Reopen,
     /// A kill, and an open. Whatever was buffered is written before, so that the outcome is one.
     Crash,
+    /// Maintenance that dies at a point of its way, after so many passes, and an open.
+    Dying(u8, u8),
     /// A commit that fails, and then a crash.
     Failing(Failure, Batch),
 }

@@ -10,6 +10,7 @@ use firstseen::{
 };
 
 use super::calls::{Owned, with_id};
+use super::dying;
 use super::op::{
     Batch, Failure, ID_BYTES_MAX, Item, KEEPS, Keep, Op, SCOPES, SOURCES, Table, UNKEYED,
     WITH_SOURCES,
@@ -175,7 +176,11 @@ impl<'a> Runner<'a> {
             Op::Seal => self.store.seal().map(|()| String::new()),
             Op::Compact => self.store.compact().map(|()| String::new()),
             Op::Reopen => self.reopen().map(|()| String::new()),
-            Op::Crash => self.crash().map(|()| String::new()),
+            Op::Crash => self.crash(|_| Ok(())).map(|()| String::new()),
+            Op::Dying(point, passes) => {
+                let upkeep = |store: &Store| dying::upkeep(store, *point, *passes);
+                self.crash(upkeep).map(|()| String::new())
+            }
             Op::Failing(failure, batch) => self.failing(*failure, batch),
         }
     }
@@ -198,7 +203,7 @@ impl<'a> Runner<'a> {
 
     fn reopen(&mut self) -> Called<()> {
         let Some(dir) = self.setup.dir.clone() else {
-            return self.crash();
+            return self.crash(|_| Ok(()));
         };
         self.held = None;
         self.work = self.work()?;
@@ -211,10 +216,11 @@ impl<'a> Runner<'a> {
         self.take_handles()
     }
 
-    fn crash(&mut self) -> Called<()> {
+    fn crash(&mut self, last: impl FnOnce(&Store) -> Called<()>) -> Called<()> {
         self.held = None;
         self.work = self.work()?;
         self.store.sync()?;
+        last(&self.store)?;
         self.store = self.store.clone().crash_and_reopen()?;
         self.take_handles()
     }
