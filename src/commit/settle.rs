@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::engine::Rep;
 use crate::error::{Error, Result};
-use crate::index::{Extras, FOR_EVER, FOR_EVER_MS, Hit, LogBuilder, Meta, Slice, Stamp, State};
+use crate::index::{Extras, FOR_EVER, FOR_EVER_MS, LogBuilder, Meta, Slice, Stamp, State};
 use crate::policy::Retention;
 use crate::verdict::{Extra, InProgress, Refusal, Sighting, Verdict, Verdicts};
 
@@ -16,6 +16,7 @@ use super::Committer;
 use super::decide::{ASK_AGAIN, Decision};
 use super::draft::{Draft, Item};
 use super::evaluate::Overlay;
+use super::sighting::{first_seen_ms, sighting};
 use super::write::{What, When, Write};
 
 /// A scope's rules as one commit sees them.
@@ -472,32 +473,4 @@ impl Settling<'_> {
             self.log.add(hash, &meta, placement, id, Some(&self.extras));
         }
     }
-}
-
-fn first_seen_ms(hit: &Hit, extras: &Extras<'_>, versions: &[Retention]) -> u64 {
-    let version = usize::from(hit.meta.stamp.version);
-    let retention_ms = versions
-        .get(version)
-        .and_then(Retention::longest_ms)
-        .unwrap_or(0);
-    extras
-        .first_seen_ms
-        .unwrap_or(hit.meta.expiry_ms.saturating_sub(retention_ms))
-}
-
-/// What a record says of its id.
-pub(crate) fn sighting(hit: &Hit, versions: &[Retention]) -> Sighting {
-    let extras = Extras::decode(hit.extras.as_deref().unwrap_or_default());
-    let first_ms = first_seen_ms(hit, &extras, versions);
-    if hit.extras.is_none() {
-        return Sighting::new(first_ms, None);
-    }
-    let source = extras.source.map(Box::from);
-    Sighting::new(
-        first_ms,
-        Some(Extra {
-            source,
-            refused: extras.refused,
-        }),
-    )
 }

@@ -2,8 +2,8 @@
 //!
 //! The crate gives a kind and a string. The kind decides, except where RocksDB hides an I/O error
 //! in another, and for I/O errors, whose text says whether the disk is full, the process has too
-//! many open files, a file of the store is gone, or the device failed. A family that exists already is
-//! one whose making failed before, after it was made, as we never make two of a name.
+//! many open files, a file of the store is gone, or the device failed. A family that exists already
+//! is one whose making failed before, after it was made, as we never make two of a name.
 
 use std::path::Path;
 
