@@ -1,9 +1,10 @@
 //! RocksDB's errors, mapped once.
 //!
-//! The crate gives a kind and a string. The kind decides, except where RocksDB hides an I/O error
-//! in another, and for I/O errors, whose text says whether the disk is full, the process has too
-//! many open files, a file of the store is gone, or the device failed. A family that exists already
-//! is one whose making failed before, after it was made, as we never make two of a name.
+//! The crate gives a kind and a string. The kind decides, except for I/O errors, whose text says
+//! whether the disk is full, the process has too many open files, a file of the store is gone, or
+//! the device failed. An open that could not write its options hides one in an invalid argument.
+//! A family that exists already is one whose making failed before, after it was made, as we never
+//! make two of a name.
 
 use std::path::Path;
 

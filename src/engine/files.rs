@@ -23,6 +23,8 @@ use super::memory::{self, Memory};
 const LOCK: &str = "LOCK";
 /// The extension of a run whose ingestion failed (`stand_in.rs`).
 const KEPT_ASIDE: &str = "kept";
+/// So many are kept: work that fails again and again must not fill the disk.
+const KEPT_MAX: usize = 8;
 
 /// Where a store's files are.
 #[derive(Clone)]
@@ -124,6 +126,9 @@ impl Home {
     /// Keeps a run whose ingestion failed, through the next open.
     pub(super) fn keep_aside(&self, run: &Path) -> Result<()> {
         in_memory!(self, _ => Ok(()));
+        if self.kept_aside()?.len() >= KEPT_MAX {
+            return Ok(());
+        }
         fs::rename(run, run.with_extension(KEPT_ASIDE))?;
         sync_directory(&self.dir.join("tmp"))
     }

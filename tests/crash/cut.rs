@@ -182,12 +182,9 @@ fn without_syncs_cuts_on_xfs_are_seen_to_lose() {
 #[test]
 fn two_commits_are_seen_to_tear() {
     if can_cut(FileSystem::Ext4, false) {
-        let told = cut_power(
-            FileSystem::Ext4,
-            fastrand::u64(..),
-            60,
-            Broken::InTwoCommits,
-        );
-        assert!(told.torn > 0, "{told:?}");
+        let seed = || fastrand::u64(..);
+        let torn = |_| cut_power(FileSystem::Ext4, seed(), 60, Broken::InTwoCommits).torn > 0;
+        // What was found first may be another consequence.
+        assert!((0..5).any(torn));
     }
 }

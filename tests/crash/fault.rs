@@ -395,6 +395,11 @@ fn without_syncs_losses_are_seen() {
 
 #[test]
 fn two_commits_are_seen_to_tear() {
-    let (campaign, ..) = campaign(fastrand::u64(..), 200, Broken::InTwoCommits);
-    assert!(campaign.found.torn > 0, "{campaign:?}");
+    // What was found first may be another consequence.
+    let found = || {
+        campaign(fastrand::u64(..), 200, Broken::InTwoCommits)
+            .0
+            .found
+    };
+    assert!((0..10).any(|_| found().torn > 0));
 }

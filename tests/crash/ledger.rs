@@ -74,7 +74,7 @@ pub(crate) struct Run {
     /// Batches that failed with nothing recorded, by thread.
     pub(crate) denied: BTreeMap<usize, u64>,
     /// Threads with a batch whose fate is not known.
-    doubted: BTreeSet<usize>,
+    pub(crate) doubted: BTreeSet<usize>,
     /// When the last sync that returned began.
     sync_began_ns: u128,
     /// Seals, merges and drops.
@@ -187,6 +187,7 @@ impl Ledger {
 
     /// Takes down that a batch failed, and that nothing of it was recorded, as far as the call
     /// can know: not of a thread that was in doubt already.
+    #[cfg_attr(not(feature = "raw"), expect(dead_code, reason = "only faults deny"))]
     pub(crate) fn deny(&mut self, thread: usize, n: u64) {
         let run = self.runs.last_mut().expect("a run was begun");
         if !run.doubted.contains(&thread) {
@@ -195,6 +196,10 @@ impl Ledger {
     }
 
     /// Takes down that a batch may have been recorded.
+    #[cfg_attr(
+        not(feature = "raw"),
+        expect(dead_code, reason = "only faults leave doubts")
+    )]
     pub(crate) fn doubt(&mut self, thread: usize) {
         let run = self.runs.last_mut().expect("a run was begun");
         run.doubted.insert(thread);

@@ -6,8 +6,8 @@
 //! acknowledged. The rule: what was acknowledged is there; what was sent and not acknowledged is
 //! there whole or not at all; nothing is there twice.
 //!
-//! `KILLS=n`, `CUTS=n` and `CUTS_XFS=n` and `CYCLES=n` set how often, `SEED=n` the seed. Canaries break the child on purpose,
-//! and the same checker must see it.
+//! `KILLS=n`, `CUTS=n`, `CUTS_XFS=n` and `CYCLES=n` set how often, `SEED=n` the seed. Canaries
+//! break the child on purpose, and the same checker must see it.
 #![cfg(feature = "testing")]
 
 mod campaign;

@@ -307,6 +307,7 @@ impl Worker {
         // What may be refused can't be taken in advance.
         let may_be_refused = |message: &Message| message.scope == In::Limited;
         let mut batch = open.store.batch();
+        batch.durability(plan.level);
         for message in plan.messages.iter().filter(|m| !may_be_refused(m)) {
             batch.once(open.scope(message.scope), &message.id);
         }
@@ -328,7 +329,7 @@ impl Worker {
         if goes_on {
             batch.resume_at(&source(thread), n + 1);
         }
-        let _ = batch.commit()?;
+        let _ = batch.durability(plan.level).commit()?;
         Ok(said)
     }
 
