@@ -196,7 +196,7 @@ pub fn room(rule: Rule) {
             // Enough for all: a round seals two segments and makes two.
             while world.history().len() < 6 {
                 core.resources.shared().pool.serve();
-                assert_eq!(core.committer.index.stopped(), None, "sealing failed");
+                assert_eq!(core.committer.index.trouble(), None, "sealing failed");
                 shuttle::thread::yield_now();
             }
         })

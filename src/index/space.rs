@@ -18,14 +18,13 @@
 //! Failure: any other error of the probe poisons the store, and so does an engine that does not
 //! go on although there is room (N3: RocksDB can't when the disk fills just as it begins a log).
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-
-use parking_lot::{Condvar, Mutex};
 
 use crate::clock::Stopwatch;
 use crate::engine::Rep;
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Condvar, Mutex};
 
 use super::{Index, meta};
 

@@ -2,6 +2,7 @@
 //! written to a small file is durable at once, as the library syncs each.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use super::Disk;
@@ -65,6 +66,10 @@ impl Memory {
 
     pub(crate) fn remove(&self, name: &str) {
         self.with(|all| all.0.remove(name));
+    }
+
+    pub(crate) fn discard(&self, path: &Path) {
+        self.disk.remove_file(path);
     }
 
     pub(crate) fn list(&self, prefix: &str) -> Vec<String> {
