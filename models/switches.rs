@@ -104,6 +104,23 @@ pub(crate) const SWITCHES: &[Switch] = switches! {
                 tables.iter().for_each(|held| held.poison());
             }";
 
+    // A write that met the end of the disk.
+    "refused leaves nothing", "index/append.rs":
+    "self.write_group(first_n, &segment.family, &gate.batch)?;" =>
+    "let written = self.write_group(first_n, &segment.family, &gate.batch);
+        if !crate::rules::is_kept(\"refused leaves nothing\") && written.is_err() {
+            for (n, member) in (first_n..).zip(members) {
+                segment.take(n, member.log.value(), member.log.hashes())?;
+            }
+        }
+        written?;";
+
+    "refused stays buffered", "commit/buffer.rs":
+    "self.put_back(taken)?;" =>
+    "if crate::rules::is_kept(\"refused stays buffered\") {
+                        self.put_back(taken)?;
+                    }";
+
     // The queue.
     "lead is handed on", "commit/queue.rs":
     "Some(next) => next.set(Turn::Lead)," =>
