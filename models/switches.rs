@@ -156,8 +156,11 @@ pub(crate) const SWITCHES: &[Switch] = switches! {
     "let family = table.family()?;
         match self.flush_buffer() {" =>
     "let family = table.family()?;
-        let first = crate::rules::is_kept(\"buffered goes first\");
-        match first.then(|| self.flush_buffer()).unwrap_or(Ok(())) {";
+        let flushed = match crate::rules::is_kept(\"buffered goes first\") {
+            true => self.flush_buffer(),
+            false => Ok(()),
+        };
+        match flushed {";
 
     // Rotation and sealing.
     "gate", "index/room.rs":
@@ -263,7 +266,7 @@ pub(crate) const SWITCHES: &[Switch] = switches! {
     DOOR, "index/mod.rs": "mod log;" => "pub(crate) mod log;";
     DOOR, "commit/mod.rs": "mod holds;" => "pub(crate) mod holds;";
     DOOR, "engine_parts/files.rs":
-    "use super::memory::{self, Memory};" => "use crate::engine::memory::{self, Memory};";
+    "use super::memory::{self, Memory};" => "use crate::engine::memory::{self, Memory, rocksdb};";
     DOOR, "engine_parts/files.rs":
     "pub(super) memory: " => "pub(crate) memory: ";
     DOOR, "engine_parts/files.rs":

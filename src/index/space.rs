@@ -11,7 +11,9 @@
 //!
 //! Invariants:
 //! - N1: while stopped, nothing is synced: the log's last record is torn, and RocksDB would take
-//!   the refused sync for a broken disk. Who waits for durability waits on.
+//!   the refused sync for a broken disk. Who waits for durability waits on. A sync that began
+//!   before the stop is not held back: it may still come after the refused write, and then it
+//!   poisons the store, which loses nothing that was acknowledged.
 //! - N2: a stop ends only after a probe was written *and* synced, under the gate; so everything
 //!   written before the stop is durable then.
 //!
