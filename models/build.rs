@@ -25,7 +25,7 @@ const LEFT_OUT: [&str; 9] = [
     "sync.rs",
 ];
 /// Files of the engine that don't know RocksDB.
-const ENGINE_PARTS: [&str; 2] = ["files.rs", "rep.rs"];
+const ENGINE_PARTS: [&str; 3] = ["files.rs", "inject.rs", "rep.rs"];
 
 fn main() -> io::Result<()> {
     let library = Path::new("../src");
@@ -54,8 +54,11 @@ fn main() -> io::Result<()> {
         let from = library.join("engine").join(part);
         copies::copy(&from, &to.join("engine_parts").join(part), &change)?;
     }
-    let parts = "pub(crate) mod files;\npub(crate) mod rep;\n";
-    fs::write(to.join("engine_parts/mod.rs"), parts)?;
+    let parts = ENGINE_PARTS.map(|part| {
+        let name = part.trim_end_matches(".rs");
+        format!("pub(crate) mod {name};\n")
+    });
+    fs::write(to.join("engine_parts/mod.rs"), parts.concat())?;
     modules.sort();
     modules.dedup();
     let declared = modules

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use shuttle::rand::Rng;
 
-use crate::error::ErrorKind;
+use crate::engine::{Failure, Injection, Place};
+use crate::error::{ErrorKind, Recorded};
 use crate::options::Durability;
 use crate::resources::Resources;
 use crate::rules;
@@ -173,6 +174,63 @@ pub fn power_failure(rule: Rule) {
     }
 }
 
+/// The end of the disk, met by any write, and a prober that finds room again: what was refused is
+/// not there, so that the same batch is first when it is committed again; what was acknowledged
+/// is there, also if it was buffered. Not with `Synced` commits: a sync that began before the stop
+/// may come after the refused write, and then poisons the store.
+pub fn full_disk(rule: Rule) {
+    let world = World::new(rule, |options| options);
+    let mut dice = shuttle::rand::thread_rng();
+    let fault = Injection {
+        place: Place::Write,
+        failure: Failure::NoSpace,
+        skip: dice.gen_range(0..3),
+        times: dice.gen_range(1..3),
+    };
+    world.store.inject(fault).expect("the store is open");
+    let mut threads = Threads::of(&world);
+    for (id, level) in [
+        ("a", Durability::Written),
+        ("b", Durability::Buffered),
+        ("c", Durability::Written),
+    ] {
+        threads = threads.start(move |world| {
+            assert!(commit_in_the_end(world, id, level), "refused but there");
+            let is_again = commit_in_the_end(world, id, level);
+            assert!(!is_again, "lost: {id} was acknowledged");
+        });
+    }
+    threads
+        .start(|world| {
+            let core = world.store.shared.core().expect("the store is open");
+            while world.history().len() < 3 {
+                if core.committer.index.space.awaits_probe() {
+                    // A probe that is refused is made again.
+                    let _ = core.committer.index.probe();
+                }
+                shuttle::thread::yield_now();
+            }
+        })
+        .end();
+    world.check();
+}
+
+/// Commits one batch until the disk takes it; whether its id is first then.
+fn commit_in_the_end(world: &World, id: &str, level: Durability) -> bool {
+    let mut batch = world.store.batch();
+    batch.durability(level).once(&world.ids, id);
+    loop {
+        match batch.commit() {
+            Ok(verdicts) => return verdicts[0].is_first(),
+            Err(error) => {
+                let told = (error.kind(), error.recorded());
+                assert_eq!(told, (ErrorKind::Full, Recorded::No), "told {error}");
+            }
+        }
+        shuttle::thread::yield_now();
+    }
+}
+
 /// Callers that wait for room while one thread seals: all of them get it.
 pub fn room(rule: Rule) {
     let world = World::new(rule, |options| {
@@ -196,7 +254,7 @@ pub fn room(rule: Rule) {
             // Enough for all: a round seals two segments and makes two.
             while world.history().len() < 6 {
                 core.resources.shared().pool.serve();
-                assert_eq!(core.committer.index.stopped(), None, "sealing failed");
+                assert_eq!(core.committer.index.trouble(), None, "sealing failed");
                 shuttle::thread::yield_now();
             }
         })

@@ -113,6 +113,12 @@ impl WaitTimeoutResult {
     }
 }
 
+fn let_others_run<T>(guard: &mut MutexGuard<'_, T>) {
+    guard.guard = None;
+    shuttle::thread::yield_now();
+    guard.guard = Some(guard.mutex.lock_inner());
+}
+
 /// A condition variable that takes `&mut guard`.
 #[derive(Default)]
 pub(crate) struct Condvar(shuttle::sync::Condvar);
@@ -137,13 +143,22 @@ impl Condvar {
         let passes = deadline < near() + A_DAY && shuttle::rand::thread_rng().gen_bool(0.5);
         if passes {
             // The others run for a while; whatever they do to us happens before we look again.
-            guard.guard = None;
-            shuttle::thread::yield_now();
-            guard.guard = Some(guard.mutex.lock_inner());
+            let_others_run(guard);
         } else {
             self.wait(guard);
         }
         WaitTimeoutResult(passes)
+    }
+
+    /// A wait that is so short that whoever waits looks again by himself: the others run for a
+    /// while. What has to wake him is not looked for here.
+    pub(crate) fn wait_for<T>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        _: Duration,
+    ) -> WaitTimeoutResult {
+        let_others_run(guard);
+        WaitTimeoutResult(true)
     }
 
     pub(crate) fn notify_one(&self) {

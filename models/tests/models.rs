@@ -156,6 +156,11 @@ fn a_power_failure_takes_nothing_acknowledged_and_tears_nothing() {
 }
 
 #[test]
+fn a_full_disk_keeps_what_was_acknowledged_and_nothing_that_was_refused() {
+    holds_always(EXECUTIONS, || commits::full_disk(None));
+}
+
+#[test]
 fn who_waits_for_room_gets_it() {
     holds_always(EXECUTIONS, || commits::room(None));
 }
@@ -175,7 +180,7 @@ type Scenario = fn(Option<&'static str>);
 
 /// Each rule, the scenario that sees that it is left out, and what that one says. Which of several
 /// complaints comes first is the scheduler's choice.
-const NEEDED: [(&str, Scenario, &[&str]); 24] = [
+const NEEDED: [(&str, Scenario, &[&str]); 26] = [
     ("view after the hold", verdicts::one_first, &["double"]),
     ("time after the lookups", verdicts::one_first, &["double"]),
     ("held until seen", verdicts::one_first, &["double"]),
@@ -237,6 +242,12 @@ const NEEDED: [(&str, Scenario, &[&str]); 24] = [
         commits::room,
         &["deadlock", "max_steps"],
     ),
+    (
+        "refused leaves nothing",
+        commits::full_disk,
+        &["refused but there"],
+    ),
+    ("refused stays buffered", commits::full_disk, &["lost"]),
     ("rows locked", rows::counters, &["lost update"]),
     (
         "read under the lock",
@@ -289,6 +300,11 @@ fn an_early_acknowledgement_is_found_when_a_rule_is_left_out() {
         commits::synced,
         commits::power_failure,
     ]);
+}
+
+#[test]
+fn a_wrong_refusal_is_found_when_a_rule_is_left_out() {
+    finds(&[commits::full_disk]);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! is one scenario, to be run by loom; it panics when an invariant of `index/active.rs` is broken.
 //! With an ordering [weakened](Weakened) the tests demand that it is.
 
+mod error;
 mod memory;
 mod sync;
 

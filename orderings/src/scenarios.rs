@@ -11,7 +11,8 @@ const SCOPE: u16 = 3;
 const IDS: [(u64, &[u8]); 2] = [(7 << 32 | 1, b"id-seven"), (9 << 32 | 1, b"id-nine")];
 
 fn set() -> ActiveSet {
-    ActiveSet::with_capacity(8, 48)
+    let Ok(set) = ActiveSet::with_capacity(8, 48);
+    set
 }
 
 /// A record of which every part tells the round it was written in.
@@ -46,7 +47,7 @@ fn round_of(hit: &Hit) -> u64 {
 }
 
 fn read(set: &ActiveSet, (hash, id): (u64, &[u8])) -> Option<u64> {
-    set.find(hash, SCOPE, id).as_ref().map(round_of)
+    set.find(hash, || (SCOPE, id)).as_ref().map(round_of)
 }
 
 /// A reader beside a writer that records an id anew: it sees the older or the newer record, whole,

@@ -15,10 +15,7 @@ use crate::error::{Error, Result};
 use crate::sync::RwLock;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-use super::record::{FOR_EVER_MS, Slice};
-
-/// The class of what is never forgotten.
-pub(crate) const FOR_EVER_CLASS: u8 = 31;
+use super::record::{FOR_EVER_CLASS, FOR_EVER_MS, Slice};
 
 /// The slice of what is never forgotten: the latest of all.
 pub(crate) const FOR_EVER: Slice = Slice {

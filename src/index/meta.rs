@@ -14,7 +14,8 @@ use std::sync::Arc;
 use crate::engine::Family;
 use crate::error::{Error, Result};
 
-use super::classes::{Class, FOR_EVER_CLASS};
+use super::classes::Class;
+use super::record::FOR_EVER_CLASS;
 
 /// The on-disk format this release writes and reads.
 pub(crate) const FORMAT: u32 = 1;

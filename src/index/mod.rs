@@ -61,7 +61,7 @@ use crate::sync::{ArcSwap, Condvar, Guard, Mutex};
 pub(crate) use append::Member;
 #[cfg(feature = "testing")]
 pub(crate) use append::NextFailure;
-pub(crate) use classes::{Class, Classes, FOR_EVER, FOR_EVER_CLASS};
+pub(crate) use classes::{Class, Classes, FOR_EVER};
 pub(crate) use extras::{Extras, SOURCE_BYTES_MAX};
 pub(crate) use hash::IdHash;
 pub(crate) use log::LogBuilder;
@@ -69,7 +69,7 @@ pub(crate) use lookup::{Probe, Scratch, Tiers};
 pub(crate) use meta::class_row;
 use names::Name;
 pub(crate) use names::table as table_family;
-pub(crate) use record::{FOR_EVER_MS, Hit, Meta, Slice, Stamp, State};
+pub(crate) use record::{FOR_EVER_CLASS, FOR_EVER_MS, Hit, Meta, Slice, Stamp, State};
 pub(crate) use recover::{Opening, open};
 pub(crate) use room::Room;
 pub(crate) use scan::IdScan;

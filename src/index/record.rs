@@ -11,10 +11,11 @@
 //! Why first sight isn't stored: it is the expiry less the retention of the policy version in
 //! the stamp, and the expiry is what every lookup needs.
 
-use super::classes::FOR_EVER_CLASS;
-
 /// The expiry, or the slice end, of what never expires.
 pub(crate) const FOR_EVER_MS: u64 = u64::MAX;
+
+/// The class of what is never forgotten.
+pub(crate) const FOR_EVER_CLASS: u8 = 31;
 
 /// Scope number and the version of its policy in force when the record was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]

@@ -11,21 +11,22 @@
 //!
 //! Invariants:
 //! - N1: while stopped, nothing is synced: the log's last record is torn, and RocksDB would take
-//!   the refused sync for a broken disk. Who waits for durability waits on.
+//!   the refused sync for a broken disk. Who waits for durability waits on. A sync that began
+//!   before the stop is not held back: it may still come after the refused write, and then it
+//!   poisons the store, which loses nothing that was acknowledged.
 //! - N2: a stop ends only after a probe was written *and* synced, under the gate; so everything
 //!   written before the stop is durable then.
 //!
 //! Failure: any other error of the probe poisons the store, and so does an engine that does not
 //! go on although there is room (N3: RocksDB can't when the disk fills just as it begins a log).
 
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-
-use crate::sync::{Condvar, Mutex};
 
 use crate::clock::Stopwatch;
 use crate::engine::Rep;
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Condvar, Mutex};
 
 use super::{Index, meta};
 

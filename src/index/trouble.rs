@@ -5,11 +5,11 @@
 //! Anything else, as a failing disk or damaged bytes, stops background work until the store is
 //! reopened: trying again would only hide it.
 
-use crate::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::clock::Stopwatch;
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::atomic::Ordering;
 
 use super::Index;
 

@@ -1,11 +1,10 @@
 //! The operations of the library's engine over [`Disk`], under the same names.
 
-use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 use super::disk::{Record, Shared, with_content};
-use super::{Disk, Home, RunFile};
-use crate::error::{Error, Result};
+use super::{Disk, Family, FinishedRun, Home, Place, RunFile, at};
+use crate::error::{Error, ErrorKind, Result};
 use crate::sync::point;
 
 /// What a family holds.
@@ -22,6 +21,22 @@ pub(crate) enum Kind {
 pub(crate) enum Recovery {
     Synced,
     Unsynced,
+    Exact,
+    Anything,
+}
+
+/// Whether it is opened to be used, or only to be read; here nobody only reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Write,
+    Read,
+}
+
+/// A table file; there are none.
+pub(crate) struct TableFile {
+    pub(crate) family: String,
+    pub(crate) first_key: Vec<u8>,
+    pub(crate) bytes: u64,
 }
 
 /// Caches that hold nothing.
@@ -58,103 +73,6 @@ pub(crate) struct Settings {
     pub(crate) open_files_max: i32,
 }
 
-/// A value that was read.
-pub(crate) struct Found(Vec<u8>);
-
-impl std::ops::Deref for Found {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl AsRef<[u8]> for Found {
-    fn as_ref(&self) -> &[u8] {
-        self
-    }
-}
-
-/// One family.
-pub(crate) struct Family {
-    content: Shared,
-    name: String,
-    number: u32,
-    _open: Arc<()>,
-}
-
-impl Family {
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
-    pub(crate) fn number(&self) -> u32 {
-        self.number
-    }
-
-    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Found>> {
-        point();
-        Ok(with_content(&self.content, |c| c.get(key)).map(Found))
-    }
-
-    pub(crate) fn get_sorted<'a, K: AsRef<[u8]> + 'a + ?Sized>(
-        &self,
-        keys: impl IntoIterator<Item = &'a K>,
-    ) -> Result<Vec<Option<Found>>> {
-        keys.into_iter().map(|key| self.get(key.as_ref())).collect()
-    }
-
-    pub(crate) fn rows(self: &Arc<Self>, from: &[u8]) -> Rows {
-        point();
-        let all = with_content(&self.content, |c| c.all().into_iter().collect());
-        let mut rows = Rows { all, at: 0 };
-        rows.seek(from);
-        rows
-    }
-
-    pub(crate) fn disk_bytes(&self) -> Result<u64> {
-        Ok(0)
-    }
-}
-
-type Row = (Box<[u8]>, Box<[u8]>);
-
-/// Rows of a family, ascending, as they were when the iteration began.
-pub(crate) struct Rows {
-    all: Vec<(Vec<u8>, Vec<u8>)>,
-    at: usize,
-}
-
-impl Rows {
-    pub(crate) fn here(&self) -> Option<(&[u8], &[u8])> {
-        self.all
-            .get(self.at)
-            .map(|(key, value)| (&key[..], &value[..]))
-    }
-
-    pub(crate) fn seek(&mut self, key: &[u8]) {
-        self.at = self.all.partition_point(|(k, _)| &k[..] < key);
-    }
-
-    pub(crate) fn step(&mut self) {
-        self.at += 1;
-    }
-
-    pub(crate) fn status(&self) -> Result<()> {
-        Ok(())
-    }
-}
-
-impl Iterator for Rows {
-    type Item = Result<Row>;
-
-    fn next(&mut self) -> Option<Result<Row>> {
-        let row = self.here().map(|(key, value)| (key.into(), value.into()))?;
-        self.step();
-        Some(Ok(row))
-    }
-}
-
 /// Whether the database is still open.
 pub(crate) struct Presence(Weak<()>);
 
@@ -168,6 +86,7 @@ impl Presence {
 pub(crate) struct Engine {
     disk: Arc<Disk>,
     home: Home,
+    log_buffer_bytes: usize,
     open: Arc<()>,
 }
 
@@ -175,6 +94,7 @@ impl Engine {
     pub(crate) fn open(
         settings: Settings,
         _: Recovery,
+        _: Access,
         kind: impl Fn(&str) -> Option<Kind>,
         _: impl Fn(&str) -> Option<String>,
     ) -> Result<(Engine, Vec<Arc<Family>>)> {
@@ -183,8 +103,13 @@ impl Engine {
         let memory = home.memory.as_ref();
         let disk = memory.map(|memory| Arc::clone(&memory.disk));
         let disk = disk.ok_or_else(|| Error::invalid("models run in memory"))?;
-        let open = Arc::new(());
-        let engine = Engine { disk, home, open };
+        let (log_buffer_bytes, open) = (settings.log_buffer_bytes, Arc::new(()));
+        let engine = Engine {
+            disk,
+            home,
+            log_buffer_bytes,
+            open,
+        };
         let mut families = Vec::new();
         for name in engine.disk.names() {
             let found = engine.disk.family(&name).filter(|_| kind(&name).is_some());
@@ -195,12 +120,7 @@ impl Engine {
     }
 
     fn handle(&self, name: &str, (number, content): (u32, Shared)) -> Arc<Family> {
-        Arc::new(Family {
-            content,
-            name: name.to_string(),
-            number,
-            _open: Arc::clone(&self.open),
-        })
+        Family::new(content, name, number, &self.open)
     }
 
     pub(crate) fn home(&self) -> &Home {
@@ -208,34 +128,42 @@ impl Engine {
     }
 
     pub(crate) fn create(&self, name: &str, kind: Kind, _: &str) -> Result<Arc<Family>> {
-        let made = self.disk.create(name, kind)?;
+        let made = at(&self.home, Place::Create, || self.disk.create(name, kind))?;
         Ok(self.handle(name, made))
     }
 
     pub(crate) fn drop_family(&self, family: &Family) -> Result<()> {
-        self.disk.drop_family(&family.name)
+        at(&self.home, Place::Drop, || {
+            self.disk.drop_family(family.name())
+        })
     }
 
     pub(crate) fn write(&self, batch: &[u8]) -> Result<()> {
         let records = records(batch).ok_or_else(|| Error::damaged("not a batch"))?;
-        self.disk.write(records)
+        let written = at(&self.home, Place::Write, || self.disk.write(records));
+        if written.as_ref().is_err_and(|e| e.kind() == ErrorKind::Full) {
+            self.disk.tear();
+        }
+        written
     }
 
     pub(crate) fn sync(&self) -> Result<()> {
-        self.disk.sync();
-        Ok(())
+        at(&self.home, Place::Sync, || self.disk.sync())
     }
 
     pub(crate) fn flush_rows_and_tables(&self) -> Result<()> {
-        self.sync()
+        at(&self.home, Place::Flush, || self.disk.sync())
     }
 
     pub(crate) fn run_file(&self, name: &str) -> Result<RunFile<'_>> {
-        Ok(RunFile::create(&self.disk, self.home.run_path(name)))
+        RunFile::create(&self.home, name)
     }
 
-    pub(crate) fn ingest(&self, family: &Family, file: PathBuf) -> Result<()> {
-        self.disk.ingest(&family.content, &file)
+    pub(crate) fn ingest(&self, family: &Family, file: &FinishedRun) -> Result<()> {
+        self.home.warm(file.path())?;
+        at(&self.home, Place::Ingest, || {
+            self.disk.ingest(&family.content, file.path())
+        })
     }
 
     pub(crate) fn remove_files(&self, family: &Family, from: &[u8], to: &[u8]) -> Result<()> {
@@ -252,6 +180,10 @@ impl Engine {
         Err(Error::invalid("a store in memory has no checkpoints"))
     }
 
+    pub(crate) fn resume_bytes(&self) -> u64 {
+        self.log_buffer_bytes as u64
+    }
+
     pub(crate) fn background_errors(&self) -> u64 {
         0
     }
@@ -262,6 +194,10 @@ impl Engine {
 
     pub(crate) fn writes_stopped(&self) -> bool {
         false
+    }
+
+    pub(crate) fn table_files(&self) -> Result<Vec<TableFile>> {
+        Ok(Vec::new())
     }
 
     pub(crate) fn disk_bytes(&self) -> Result<u64> {

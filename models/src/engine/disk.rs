@@ -37,6 +37,8 @@ struct State {
     /// Every batch ever written, and how many of them are synced.
     wal: Vec<Vec<Record>>,
     synced: usize,
+    /// Whether the log ends in a record that the disk had no room for.
+    is_torn: bool,
     /// Run files that are finished and not ingested.
     files: BTreeMap<PathBuf, Map>,
 }
@@ -88,22 +90,41 @@ impl Disk {
                 let text = format!("no family {} to write into", lost.family);
                 return Err(Error::new(ErrorKind::Degraded, text));
             }
+            if std::mem::take(&mut s.is_torn) {
+                // RocksDB goes on in a new log, once all before it is in table files.
+                s.synced = s.wal.len();
+            }
             batch.iter().for_each(|r| apply(&alive[&r.family], r));
             s.wal.push(batch);
             Ok(())
         })
     }
 
-    /// Syncs what was written before it began.
-    pub(super) fn sync(&self) {
+    /// A write met the end of the disk: nothing of it is recorded, and the log ends torn.
+    pub(super) fn tear(&self) {
+        self.with(|s| s.is_torn = true);
+    }
+
+    /// Syncs what was written before it began. A torn log can't be synced.
+    pub(super) fn sync(&self) -> Result<()> {
         let written = self.with(|s| s.wal.len());
         point();
-        self.with(|s| s.synced = s.synced.max(written));
+        self.with(|s| {
+            if s.is_torn {
+                return Err(Error::new(ErrorKind::Degraded, "the log ends torn"));
+            }
+            s.synced = s.synced.max(written);
+            Ok(())
+        })
     }
 
     pub(super) fn add_file(&self, path: &Path, rows: Map) {
         point();
         self.with(|s| s.files.insert(path.to_path_buf(), rows));
+    }
+
+    pub(super) fn remove_file(&self, path: &Path) {
+        self.with(|s| s.files.remove(path));
     }
 
     pub(super) fn ingest(&self, into: &Shared, path: &Path) -> Result<()> {

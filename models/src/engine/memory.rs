@@ -2,6 +2,7 @@
 //! written to a small file is durable at once, as the library syncs each.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use super::Disk;
@@ -11,10 +12,17 @@ pub(crate) const PATH: &str = "/firstseen";
 
 type Files = BTreeMap<String, Vec<u8>>;
 
+/// Where the library's files name RocksDB's environment; there is none.
+pub(crate) mod rocksdb {
+    #[derive(Clone, Default)]
+    pub(crate) struct Env;
+}
+
 /// What a directory would hold. Outlives the store.
 #[derive(Default)]
 pub(crate) struct Memory {
     pub(crate) disk: Arc<Disk>,
+    pub(crate) env: rocksdb::Env,
     files: Mutex<(Files, bool)>,
 }
 
@@ -28,6 +36,7 @@ impl Memory {
     pub(crate) fn after_power_failure(&self) -> Memory {
         Memory {
             disk: Arc::new(self.disk.after_power_failure()),
+            env: rocksdb::Env,
             files: Mutex::new(self.with(|all| all.clone())),
         }
     }
@@ -65,6 +74,10 @@ impl Memory {
 
     pub(crate) fn remove(&self, name: &str) {
         self.with(|all| all.0.remove(name));
+    }
+
+    pub(crate) fn discard(&self, path: &Path) {
+        self.disk.remove_file(path);
     }
 
     pub(crate) fn list(&self, prefix: &str) -> Vec<String> {

@@ -7,14 +7,18 @@
 
 mod db;
 mod disk;
+mod family;
+pub(crate) mod fault;
 pub(crate) mod memory;
 mod run_file;
 
 pub(crate) use crate::engine_parts::files::Home;
+pub(crate) use crate::engine_parts::inject::{Failure, Injection, Place, at};
 pub(crate) use crate::engine_parts::rep::Rep;
-pub(crate) use db::{Caches, Engine, Family, FamilyTuning, Kind, Recovery, Rows, Settings};
+pub(crate) use db::{Access, Caches, Engine, FamilyTuning, Kind, Recovery, Settings, TableFile};
 pub(crate) use disk::Disk;
-pub(crate) use run_file::RunFile;
+pub(crate) use family::{Blocks, Family, Rows};
+pub(crate) use run_file::{FinishedRun, RunFile};
 
 /// Nothing happens at a named point: kills are the crash tests' affair.
 macro_rules! failpoint {
