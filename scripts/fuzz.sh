@@ -17,7 +17,10 @@ shift || true
 
 if ! cargo fuzz --version >/dev/null 2>&1; then
     echo "fuzz: installing cargo-fuzz"
-    cargo install cargo-fuzz --locked
+    cargo install cargo-fuzz --locked || {
+        echo "SKIPPED: fuzzing: there is no cargo-fuzz, and it can't be installed" >&2
+        exit 77
+    }
 fi
 
 # The binding must be of the version whose archive is linked.

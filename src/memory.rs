@@ -160,7 +160,7 @@ pub(crate) fn reserve<T>(list: &mut Vec<T>, count: usize) -> Result<()> {
 fn mapped(bytes: usize) -> Option<(NonNull<c_void>, Home)> {
     use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
     // Untouched memory costs nothing: room to begin and to end on a huge page.
-    let len = bytes.next_multiple_of(HUGE).checked_add(HUGE)?;
+    let len = bytes.checked_next_multiple_of(HUGE)?.checked_add(HUGE)?;
     let access = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new private mapping at a place of the system's choice overlaps nothing.
     let whole = unsafe { mmap_anonymous(std::ptr::null_mut(), len, access, MapFlags::PRIVATE) };

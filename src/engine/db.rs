@@ -94,8 +94,8 @@ pub(crate) struct Engine {
     db: Arc<Db>,
     settings: Settings,
     run_options: Options,
-    /// Families that rows are put into; they pin the WAL until they are flushed.
-    written_to: Mutex<Vec<Weak<Family>>>,
+    /// Those that are in use.
+    families: Mutex<Vec<Weak<Family>>>,
 }
 
 /// The family every RocksDB has; we keep nothing in it.
@@ -158,7 +158,7 @@ impl Engine {
             db,
             settings,
             run_options,
-            written_to: Mutex::default(),
+            families: Mutex::default(),
         };
         families.iter().for_each(|f| engine.remember(f));
         Ok((engine, families))
@@ -183,9 +183,9 @@ impl Engine {
     }
 
     fn remember(&self, family: &Arc<Family>) {
-        if matches!(family.kind, Kind::Rows | Kind::Table) {
-            self.written_to.lock().push(Arc::downgrade(family));
-        }
+        let mut families = self.families.lock();
+        families.retain(|f| f.strong_count() > 0);
+        families.push(Arc::downgrade(family));
     }
 
     /// Drops a family; durable on return. Its files go with the last handle.
@@ -226,13 +226,10 @@ impl Engine {
     pub(crate) fn flush_rows_and_tables(&self) -> Result<()> {
         let mut options = FlushOptions::default();
         options.set_wait(true);
-        let families = {
-            let mut known = self.written_to.lock();
-            known.retain(|f| f.strong_count() > 0);
-            known.clone()
-        };
+        let families = self.families.lock().clone();
         for family in families.iter().filter_map(Weak::upgrade) {
-            if family.integer("rocksdb.num-entries-active-mem-table")? > 0 {
+            let pins = matches!(family.kind, Kind::Rows | Kind::Table);
+            if pins && family.integer("rocksdb.num-entries-active-mem-table")? > 0 {
                 at(self.home(), Place::Flush, || {
                     let flushed = self.db.flush_cf_opt(&family.handle, &options);
                     flushed.map_err(map)

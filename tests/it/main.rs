@@ -9,6 +9,7 @@ mod cli;
 mod concurrency;
 #[cfg(feature = "testing")]
 mod format;
+#[cfg(feature = "testing")]
 mod fuzz_seeds;
 #[cfg(feature = "testing")]
 mod histories;

@@ -1,10 +1,9 @@
 //! Families by their names, for tests that damage a store below its face.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use crate::engine::handle::Handle;
-use crate::engine::{Engine, Family, Kind};
-use crate::error::Result;
+use crate::engine::{Engine, Family};
+use crate::error::{Error, Result};
 
 use super::{Db, Recovery, map, options};
 
@@ -15,8 +14,12 @@ impl Engine {
         Db::list_cf(&database, self.settings.home.data_path()).map_err(map)
     }
 
-    /// A family of rows, whatever is in it.
+    /// A family that is in use.
     pub(crate) fn family(&self, name: &str) -> Result<Arc<Family>> {
-        Family::new(&self.db, Handle::opened(&self.db, name)?, name, Kind::Rows)
+        let families = self.families.lock();
+        let mut families = families.iter().filter_map(Weak::upgrade);
+        families
+            .find(|f| f.name() == name)
+            .ok_or_else(|| Error::damaged(format!("column family {name} is missing")))
     }
 }

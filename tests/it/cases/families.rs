@@ -50,7 +50,7 @@ fn expected(name: &str) -> (Settings, Settings) {
     let (own, more): (Vec<_>, Vec<_>) = if name.starts_with("log1.") {
         (vec![("write_buffer_size", "134217728")], vec![])
     } else if name.starts_with("gen1.") {
-        let blocks = vec![("block_size", "16384"), ("filter_policy", "nullptr")];
+        let blocks = vec![("block_size", "4096"), ("filter_policy", "nullptr")];
         (vec![("write_buffer_size", "1048576")], blocks)
     } else if name.starts_with("table.") {
         let own = vec![
