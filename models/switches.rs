@@ -266,7 +266,11 @@ pub(crate) const SWITCHES: &[Switch] = switches! {
     DOOR, "index/mod.rs": "mod log;" => "pub(crate) mod log;";
     DOOR, "commit/mod.rs": "mod holds;" => "pub(crate) mod holds;";
     DOOR, "engine_parts/files.rs":
-    "use super::memory::{self, Memory};" => "use crate::engine::memory::{self, Memory, rocksdb};";
+    "use super::memory::{self, Memory};" => "use crate::engine::memory::{self, Memory};";
+    DOOR, "engine_parts/files.rs":
+    "env: Option<rocksdb::Env>," => "env: Option<memory::Env>,";
+    DOOR, "engine_parts/files.rs":
+    "fn env(&self) -> Option<&rocksdb::Env>" => "fn env(&self) -> Option<&memory::Env>";
     DOOR, "engine_parts/files.rs":
     "pub(super) memory: " => "pub(crate) memory: ";
     DOOR, "engine_parts/files.rs":

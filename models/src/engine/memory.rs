@@ -13,16 +13,14 @@ pub(crate) const PATH: &str = "/firstseen";
 type Files = BTreeMap<String, Vec<u8>>;
 
 /// Where the library's files name RocksDB's environment; there is none.
-pub(crate) mod rocksdb {
-    #[derive(Clone, Default)]
-    pub(crate) struct Env;
-}
+#[derive(Clone, Default)]
+pub(crate) struct Env;
 
 /// What a directory would hold. Outlives the store.
 #[derive(Default)]
 pub(crate) struct Memory {
     pub(crate) disk: Arc<Disk>,
-    pub(crate) env: rocksdb::Env,
+    pub(crate) env: Env,
     files: Mutex<(Files, bool)>,
 }
 
@@ -36,7 +34,7 @@ impl Memory {
     pub(crate) fn after_power_failure(&self) -> Memory {
         Memory {
             disk: Arc::new(self.disk.after_power_failure()),
-            env: rocksdb::Env,
+            env: Env,
             files: Mutex::new(self.with(|all| all.clone())),
         }
     }
