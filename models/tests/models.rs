@@ -184,7 +184,12 @@ const NEEDED: [(&str, Scenario, &[&str]); 26] = [
     ("view after the hold", verdicts::one_first, &["double"]),
     ("time after the lookups", verdicts::one_first, &["double"]),
     ("held until seen", verdicts::one_first, &["double"]),
-    ("gate", verdicts::one_first, &["double", "lost"]),
+    // A leader may also find the log of its segment sealed and dropped.
+    (
+        "gate",
+        verdicts::one_first,
+        &["double", "lost", "no family"],
+    ),
     ("one swap", verdicts::one_first, &["double"]),
     (
         "swaps one at a time",
