@@ -353,7 +353,7 @@ fn a_failed_write_under_load_hangs_nobody_and_splits_nothing() {
                 let (store, ids, rows, answers) = (&store, &ids, &rows, &answers);
                 s.spawn(move || {
                     for n in 0..200_u64 {
-                        // Who asked for the failure goes on with ids of its own, so that one is met.
+                        // Who asked for the failure goes on with ids of its own, and writes.
                         let own = u64::from(thread == 0 && n > 50) << 32;
                         let id = (n * 4 + thread / 2 + own).to_be_bytes();
                         let mut batch = store.batch();

@@ -38,9 +38,7 @@ const LINES_MAX: usize = 500;
 
 /// Paths that may name RocksDB: the engine, the door for callers who use it themselves with its
 /// test, the comparison with it, and the file system for tests that goes under it.
-const ROCKSDB_HOMES: [&str; 6] = [
-    // The stand-in for the engine, which has a module of that name.
-    "models/src/engine/",
+const ROCKSDB_HOMES: [&str; 5] = [
     "src/engine/",
     "src/raw.rs",
     "tests/it/raw.rs",
