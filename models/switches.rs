@@ -225,7 +225,7 @@ pub(crate) const SWITCHES: &[Switch] = switches! {
     "filter when whole", "index/snapshot.rs":
     "let filter = Arc::new(self.rebuild(generation, run)?);" =>
     "if !crate::rules::is_kept(\"filter when whole\") {
-                    let empty = Filter::with_capacity(1, self.limits.filter_bits)?;
+                    let empty = Filter::with_capacity(1, 16)?;
                     self.place_filter(generation.slice, run, &Arc::new(empty));
                 }
                 let filter = Arc::new(self.rebuild(generation, run)?);";

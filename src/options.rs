@@ -49,7 +49,8 @@ pub struct Options {
     pub(crate) batch_bytes_max: usize,
     pub(crate) buffer_interval: Duration,
     pub(crate) wal_bytes_max: u64,
-    pub(crate) filter_bits_per_id: u32,
+    /// None: as the budget of filters allows.
+    pub(crate) filter_bits_per_id: Option<u32>,
     pub(crate) slices_per_class: u32,
     pub(crate) generations_max: u32,
     pub(crate) scopes_max: u16,
@@ -84,7 +85,7 @@ impl Options {
             batch_bytes_max: 64 << 20,
             buffer_interval: Duration::from_millis(2),
             wal_bytes_max: 1 << 30,
-            filter_bits_per_id: 17,
+            filter_bits_per_id: None,
             slices_per_class: 8,
             generations_max: 32,
             scopes_max: 1024,
@@ -204,10 +205,11 @@ impl Options {
         self
     }
 
-    /// Filter bits an id; 0 (no filters) or 4 to 32, default 17: about one false positive in
-    /// 1,600 a generation.
+    /// Filter bits an id; 0 (no filters) or 4 to 32. Default: 24 (about one false positive in
+    /// 10,000 a generation) for runs whose filter finds room in the first eighth of
+    /// [`Resources::filter_bytes`], 17 (one in 1,600) for the others.
     pub fn filter_bits_per_id(mut self, bits: u32) -> Options {
-        self.filter_bits_per_id = bits;
+        self.filter_bits_per_id = Some(bits);
         self
     }
 
@@ -285,7 +287,8 @@ impl Options {
             "batch_bytes_max must be at most 1 GiB",
         );
         check(
-            self.filter_bits_per_id == 0 || (4..=32).contains(&self.filter_bits_per_id),
+            self.filter_bits_per_id
+                .is_none_or(|bits| bits == 0 || (4..=32).contains(&bits)),
             "filter_bits_per_id must be 0 or 4 to 32",
         );
         check(

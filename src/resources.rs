@@ -157,6 +157,10 @@ impl Budget {
         self.limit
     }
 
+    pub(crate) fn used(&self) -> usize {
+        self.used.load(Ordering::Acquire)
+    }
+
     pub(crate) fn give(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Ordering::AcqRel);
     }

@@ -88,7 +88,8 @@ use view::View;
 /// Settings of the index, from the store's options.
 #[derive(Clone, Debug)]
 pub(crate) struct Limits {
-    pub(crate) filter_bits: u32,
+    /// None: as the budget of filters allows.
+    pub(crate) filter_bits: Option<u32>,
     pub(crate) segment_ids_max: Option<usize>,
     pub(crate) segment_age: Duration,
     pub(crate) background: bool,

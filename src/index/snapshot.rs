@@ -120,12 +120,12 @@ impl Index {
 
     /// Whether runs wait for their filters (after an open).
     pub(super) fn filters_are_due(&self, generation: &Generation) -> bool {
-        self.limits.filter_bits > 0 && generation.runs.iter().any(|r| awaits_filter(r))
+        self.limits.filter_bits != Some(0) && generation.runs.iter().any(|r| awaits_filter(r))
     }
 
     /// Loads or rebuilds the filters that are missing, newest generation first.
     pub(super) fn load_filters(&self) -> Result<()> {
-        if self.limits.filter_bits == 0 {
+        if self.limits.filter_bits == Some(0) {
             return Ok(());
         }
         let generations = self.view().generations.clone();
@@ -205,7 +205,7 @@ impl Index {
         let runs = view.generations.iter().flat_map(|g| &g.runs);
         let waiting = runs.clone().filter(|r| awaits_filter(r)).count();
         (
-            if self.limits.filter_bits == 0 {
+            if self.limits.filter_bits == Some(0) {
                 0
             } else {
                 waiting
