@@ -378,14 +378,8 @@ impl Store {
     /// `Closed`.
     #[cfg(feature = "testing")]
     pub fn inject(&self, fault: Injection) -> Result<()> {
-        self.shared
-            .core()?
-            .committer
-            .index
-            .engine
-            .home()
-            .faults
-            .add(fault);
+        let core = self.shared.core()?;
+        core.index().engine.home().faults.add(fault);
         Ok(())
     }
 
@@ -395,14 +389,8 @@ impl Store {
     /// `Closed`.
     #[cfg(feature = "testing")]
     pub fn clear_faults(&self) -> Result<()> {
-        self.shared
-            .core()?
-            .committer
-            .index
-            .engine
-            .home()
-            .faults
-            .clear();
+        let core = self.shared.core()?;
+        core.index().engine.home().faults.clear();
         Ok(())
     }
 
