@@ -23,23 +23,18 @@ mod kill;
 #[allow(dead_code, reason = "the model tests use all of it, these a part")]
 mod kit;
 mod ledger;
+#[path = "../support/number.rs"]
+mod number;
 #[cfg(feature = "failpoints")]
 mod points;
 mod worker;
 mod workload;
 
+use number::number;
+
 #[expect(clippy::disallowed_methods, reason = "a test may time itself")]
 fn now() -> std::time::Instant {
     std::time::Instant::now()
-}
-
-/// A number from the environment.
-fn number(name: &str) -> Option<u64> {
-    let text = std::env::var(name).ok()?;
-    Some(
-        text.parse()
-            .unwrap_or_else(|_| panic!("{name}={text} is no number")),
-    )
 }
 
 /// No crash leaves what a check of the store at rest takes for damage. A store that was not made

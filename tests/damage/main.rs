@@ -16,18 +16,13 @@ mod content;
 mod files;
 mod harm;
 mod matrix;
+#[path = "../support/number.rs"]
+mod number;
 mod rollback;
 mod table;
 mod verify;
 
-/// A number from the environment.
-fn number(name: &str) -> Option<u64> {
-    let text = std::env::var(name).ok()?;
-    Some(
-        text.parse()
-            .unwrap_or_else(|_| panic!("{name}={text} is no number")),
-    )
-}
+use number::number;
 
 /// Not in memory: RocksDB reserves room for its log there by filling it.
 fn directory() -> tempfile::TempDir {

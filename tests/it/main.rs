@@ -20,6 +20,9 @@ mod kit;
 #[cfg(feature = "testing")]
 mod model;
 #[cfg(feature = "testing")]
+#[path = "../support/number.rs"]
+mod number;
+#[cfg(feature = "testing")]
 mod programs;
 mod protocol;
 #[cfg(all(feature = "raw", feature = "testing"))]

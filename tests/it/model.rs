@@ -16,6 +16,7 @@ use crate::kit::generate::program;
 use crate::kit::op::{Batch, Item, Name, Op};
 use crate::kit::runner::{Setup, Work};
 use crate::kit::trial::{self, Trial};
+use crate::number::number;
 
 /// Some hundred steps.
 const PROGRAM_BYTES: usize = 8_000;
@@ -159,14 +160,6 @@ fn attempt(variant: &Variant, ops: &[Op]) -> Trial {
             options: &variant.options,
         },
         ops,
-    )
-}
-
-fn number(name: &str) -> Option<u64> {
-    let text = std::env::var(name).ok()?;
-    Some(
-        text.parse()
-            .unwrap_or_else(|_| panic!("{name}={text} is no number")),
     )
 }
 

@@ -15,15 +15,7 @@ mod canaries;
 mod run;
 
 use super::history::Passed;
-
-/// A number from the environment.
-fn number(name: &str) -> Option<u64> {
-    let text = std::env::var(name).ok()?;
-    Some(
-        text.parse()
-            .unwrap_or_else(|_| panic!("{name}={text} is no number")),
-    )
-}
+use crate::number::number;
 
 #[test]
 fn every_history_of_concurrent_calls_has_an_order() {
