@@ -8,6 +8,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::SystemTime;
 
+use super::exit::exit_now;
+
 const JOB: &str = "FIRSTSEEN_CRASH_JOB";
 
 /// A started child and what it says.
@@ -86,7 +88,7 @@ pub(crate) fn tell(line: &str) {
     let told = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     if told.is_err() {
         // Nobody listens any more.
-        std::process::exit(0);
+        exit_now(0);
     }
 }
 

@@ -14,6 +14,8 @@ mod campaign;
 mod child;
 mod cut;
 mod disk;
+#[path = "../support/exit.rs"]
+mod exit;
 mod expected;
 #[cfg(feature = "raw")]
 mod fault;

@@ -14,6 +14,7 @@ use firstseen::{
 };
 
 use super::child::{now_ns, tell};
+use super::exit::exit_now;
 use super::workload::{
     BUFFERED, In, LIMIT, Message, Plan, SCOPES, SENDERS, SUBMITTED, buffered, counter, options,
     plan, source,
@@ -124,13 +125,8 @@ fn give_up_after(ended: Result<(), Error>) {
 }
 
 fn give_up(why: impl std::fmt::Display) -> ! {
-    unsafe extern "C" {
-        fn _exit(status: i32) -> !;
-    }
     tell(&format!("error {why}"));
-    // SAFETY: it ends the process and nothing else. The usual way would run RocksDB's destructors
-    // under the store's threads, which still work.
-    unsafe { _exit(GAVE_UP) }
+    exit_now(GAVE_UP)
 }
 
 /// Sends what may have been sent before once more, as a broker would, then goes on.

@@ -2,6 +2,8 @@
 
 use firstseen::Error;
 
+use super::exit::exit_now;
+
 /// What was found; the child's exit code tells it to the parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -47,7 +49,7 @@ impl Broken {
 /// Ends the process: its answers can't be trusted any more.
 pub(crate) fn fail(kind: Kind, text: &str) -> ! {
     eprintln!("soak: {kind:?}: {text}");
-    std::process::exit(kind as i32);
+    exit_now(kind as i32)
 }
 
 /// What a call returned, which must not be an error.

@@ -15,6 +15,8 @@
 mod book;
 mod bounds;
 mod child;
+#[path = "../support/exit.rs"]
+mod exit;
 mod fail;
 #[path = "../it/history/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "the history tests use all of it")]
