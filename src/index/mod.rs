@@ -15,6 +15,7 @@
 
 mod active;
 mod append;
+mod books;
 mod classes;
 mod durable;
 mod expire;
@@ -61,6 +62,7 @@ use crate::sync::{ArcSwap, Condvar, Guard, Mutex};
 pub(crate) use append::Member;
 #[cfg(feature = "testing")]
 pub(crate) use append::NextFailure;
+pub(crate) use books::Book;
 pub(crate) use classes::{Class, Classes, FOR_EVER};
 pub(crate) use extras::{Extras, SOURCE_BYTES_MAX};
 pub(crate) use hash::IdHash;
@@ -77,6 +79,7 @@ pub(crate) use segment::words_for_item;
 pub(crate) use verify::{AtRest, ScopeFacts};
 
 use append::Gate;
+use books::Books;
 use durable::Durable;
 use floor::Floor;
 use maintain::Maintenance;
@@ -132,6 +135,7 @@ pub(crate) struct Index {
     pub(crate) meta: Arc<Family>,
     pub(crate) points: Arc<Family>,
     pub(crate) audit: Arc<Family>,
+    books: Books,
     durable: Durable,
     floor: Floor,
     view: ArcSwap<View>,

@@ -4,6 +4,7 @@
 //! | name | what |
 //! | --- | --- |
 //! | `meta`, `points`, `audit` | catalog and marks; resume points; forgets and rewinds |
+//! | `claims`, `dead`, `producers`, `prepared` | made when first used, see `books` |
 //! | `log1.<number>` | one segment's commits |
 //! | `gen1.<class>.<slice end>` | one generation |
 //! | `table.<number>.<name>` | one table of the caller |
@@ -17,6 +18,10 @@ use super::record::Slice;
 pub(crate) const META: &str = "meta";
 pub(crate) const POINTS: &str = "points";
 pub(crate) const AUDIT: &str = "audit";
+
+/// Families of rows that a store makes when it first needs them, in the order of
+/// [`super::books::Book`].
+pub(super) const BOOKS: [&str; 4] = ["claims", "dead", "producers", "prepared"];
 
 pub(crate) fn log(number: u64) -> String {
     format!("log1.{number:016x}")
@@ -57,7 +62,7 @@ pub(crate) enum Name {
 
 impl Name {
     pub(crate) fn parse(name: &str) -> Option<Name> {
-        if [META, POINTS, AUDIT].contains(&name) {
+        if [META, POINTS, AUDIT].contains(&name) || BOOKS.contains(&name) {
             return Some(Name::Rows);
         }
         // Of tables and segments there is always a next one.
@@ -112,6 +117,8 @@ mod tests {
             ("gen1.03.0000000000000102", Name::Generation(slice)),
             ("table.00000007.a.b", Name::Table(7)),
             ("audit", Name::Rows),
+            ("claims", Name::Rows),
+            ("prepared", Name::Rows),
         ] {
             assert_eq!(Name::parse(name), Some(parsed));
         }

@@ -23,6 +23,7 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{ArcSwap, Condvar, Mutex};
 
 use super::append::Gate;
+use super::books::Books;
 use super::durable::Durable;
 use super::floor::{Floor, Mark};
 use super::log::{Sections, log_number};
@@ -193,6 +194,7 @@ fn assemble(
         meta: meta_rows,
         points,
         audit,
+        books: Books::found(&families.rows),
         durable: Durable::new(last_n),
         floor,
         view: ArcSwap::from_pointee(View {

@@ -117,8 +117,8 @@ fn run(root: &Path, copied: &Path, cell: &Cell) -> (Option<Outcome>, String) {
     }
 }
 
-/// Goes through the cells on some threads; panics if one of them hangs.
-fn run_all(root: &Path, cells: Vec<Cell>) -> Vec<Said> {
+/// Goes through the cells on some threads; panics if one of them hangs, and says which.
+fn run_all(root: &Path, cells: Vec<Cell>, seed: u64) -> Vec<Said> {
     let (all, next) = (Arc::new(cells), Arc::new(AtomicUsize::new(0)));
     let (sender, said) = mpsc::channel();
     let threads = std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 8));
@@ -126,26 +126,35 @@ fn run_all(root: &Path, cells: Vec<Cell>) -> Vec<Said> {
         let (all, next, sender) = (Arc::clone(&all), Arc::clone(&next), sender.clone());
         let root = root.to_path_buf();
         std::thread::spawn(move || {
-            while let Some(cell) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let cell = cell.clone();
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some(cell) = all.get(at).cloned() else {
+                    return;
+                };
                 let (outcome, text) = run(&root, &root.join(format!("copy-{thread}")), &cell);
                 let said = Said {
                     cell,
                     outcome,
                     text,
                 };
-                if sender.send(said).is_err() {
+                if sender.send((at, said)).is_err() {
                     return;
                 }
             }
         });
     }
-    let mut answers = Vec::new();
-    while answers.len() < all.len() {
-        let answer = said.recv_timeout(CELL_MAX);
-        answers.push(answer.expect("a cell hangs, or its thread is gone"));
+    let mut answers: Vec<Option<Said>> = all.iter().map(|_| None).collect();
+    for _ in 0..all.len() {
+        let Ok((at, answer)) = said.recv_timeout(CELL_MAX) else {
+            let begun = all.iter().zip(&answers).take(next.load(Ordering::Relaxed));
+            let open: Vec<_> = begun.filter(|(_, answer)| answer.is_none()).collect();
+            let open: Vec<_> = open.iter().map(|(cell, _)| format!("{cell:?}")).collect();
+            let open = open.join("\n");
+            panic!("SEED={seed}: a cell hangs, or its thread is gone:\n{open}");
+        };
+        answers[at] = Some(answer);
     }
-    answers
+    answers.into_iter().flatten().collect()
 }
 
 #[test]
@@ -160,7 +169,7 @@ fn damage_is_an_error_or_harmless_and_never_a_wrong_answer() {
     for _ in 0..number("ROUNDS").unwrap_or(1) {
         let cells = cells(root.path(), &mut rng);
         kinds.extend(cells.iter().map(|cell| cell.kind));
-        for said in run_all(root.path(), cells) {
+        for said in run_all(root.path(), cells, seed) {
             let Cell {
                 store,
                 kind,
