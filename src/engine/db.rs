@@ -113,6 +113,9 @@ impl Engine {
     ) -> Result<(Engine, Vec<Arc<Family>>)> {
         let path = settings.home.data_path();
         let database = options::database(&settings, recovery)?;
+        if access == Access::Write {
+            settings.home.mark_endless_records()?;
+        }
         let names = existing_families(&database, &path, &settings.home)?;
         let mut kinds = Vec::with_capacity(names.len());
         for name in &names {
@@ -373,5 +376,6 @@ fn existing_families(
             "the store's data folder holds files but no CURRENT file",
         ));
     }
+    home.check_frames()?;
     Db::list_cf(database, path).map_err(|e| map_open(e, path))
 }

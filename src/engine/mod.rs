@@ -12,6 +12,7 @@ mod db;
 mod family;
 mod fault;
 mod files;
+mod frames;
 mod handle;
 mod inject;
 #[cfg(any(test, feature = "testing"))]

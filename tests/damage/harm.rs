@@ -12,6 +12,9 @@ pub(crate) enum Harm {
     FlipMiddle,
     FlipEnd,
     FlipRandom,
+    /// One bit in the kind of a record within a log of RocksDB, which then is one of a recycled
+    /// log: its reader asks for such a one for ever.
+    FlipKind,
     CutAll,
     CutHalf,
     CutTail,
@@ -29,6 +32,7 @@ pub(crate) const HARMS: [(&str, &[Harm]); 7] = [
             Harm::FlipMiddle,
             Harm::FlipEnd,
             Harm::FlipRandom,
+            Harm::FlipKind,
         ],
     ),
     ("emptied", &[Harm::CutAll]),
@@ -60,6 +64,7 @@ impl Harm {
             Harm::FlipBegin => flip(0, 1 << rng.u8(0..8)),
             Harm::FlipMiddle => flip(len / 2, 1 << rng.u8(0..8)),
             Harm::FlipEnd => flip(len.saturating_sub(1), 1 << rng.u8(0..8)),
+            Harm::FlipKind => flip(kind_of_a_record(&bytes, rng).unwrap_or(len / 3), 4),
             Harm::FlipRandom => flip(rng.usize(0..len.max(1)), rng.u8(1..=255)),
             Harm::CutAll => cut(0),
             Harm::CutHalf => cut(len / 2),
@@ -79,6 +84,19 @@ impl Harm {
             }
         }
     }
+}
+
+/// Where the kind of a whole record stands that follows another in the first block of a log.
+fn kind_of_a_record(log: &[u8], rng: &mut Rng) -> Option<usize> {
+    let (mut at, mut kinds) = (0, Vec::new());
+    while let Some([_, _, _, _, low, high, kind]) = log.get(at..at + 7) {
+        if *kind == 1 {
+            kinds.push(at + 6);
+        }
+        at += 7 + usize::from(u16::from_le_bytes([*low, *high]));
+    }
+    let behind = kinds.get(1..)?;
+    (!behind.is_empty()).then(|| behind[rng.usize(0..behind.len())])
 }
 
 fn garbage(len: usize, rng: &mut Rng) -> Vec<u8> {
