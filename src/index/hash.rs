@@ -102,10 +102,15 @@ mod tests {
         assert_eq!(u128::from_le_bytes(unmixed), published);
         let hash = IdHash::new(0x0123_4567_89AB_CDEF);
         let long: Vec<u8> = (0..300u32).map(|i| (i * 7) as u8).collect();
+        // As the reference implementation in C says.
         let golden = [
-            (0, &b"a"[..], 0_u128),
-            (7, b"{\"amount\":5}", 0_u128),
-            (300, &long, 0_u128),
+            (0, &b"a"[..], 0xFBC0_CA04_1B89_2002_EEE7_CB89_D0FA_BD93_u128),
+            (
+                7,
+                b"{\"amount\":5}",
+                0x0CD3_C716_408B_F64A_EC08_9171_FCB4_4006,
+            ),
+            (300, &long, 0xDFBE_9F63_EC5E_AAD8_CDFD_70C9_9A47_A186),
         ];
         for (scope, body, expected) in golden {
             let found = u128::from_le_bytes(hash.payload(scope, body));

@@ -329,6 +329,6 @@ fn pages_stay_small_under_large_results() {
     let read = store.stats().unwrap().cache_bytes - before;
     assert!(read < 256 << 10, "one answer read {read} bytes");
     store.close().unwrap();
-    let report = firstseen::verify(dir.path(), &Options::new(), &mut |_| {}).unwrap();
+    let report = firstseen::verify(dir.path(), &Options::new(), |_| {}).unwrap();
     assert!(report.faults.is_empty(), "{report:?}");
 }
