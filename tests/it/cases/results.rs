@@ -319,7 +319,7 @@ fn pages_stay_small_under_large_results() {
         store.seal().unwrap();
     }
     store.compact().unwrap();
-    assert_eq!(store.stats().unwrap().background.merges, 1);
+    assert!(store.stats().unwrap().background.merges > 0);
     drop(scope);
     store.close().unwrap();
     let store = Store::open(dir.path(), Options::new().background(false)).unwrap();
