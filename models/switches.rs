@@ -25,9 +25,7 @@ macro_rules! switches {
 pub(crate) const SWITCHES: &[Switch] = switches! {
     // Steps 3 to 5: hold, then load the view, then read the time.
     "view after the hold", "commit/decide.rs":
-    "let room = self
-            .index
-            .reserve(" =>
+    "let room = self.index.reserve(" =>
     "crate::rules::too_early(\"view after the hold\", || self.index.view());
         crate::rules::too_early(\"time after the lookups\", || self.index.time.now_ms());
         crate::rules::too_early(\"mark after the hold\", || self.index.written());

@@ -372,6 +372,35 @@ impl<'a> Writes<'a> {
         self
     }
 
+    /// Stores a result with the id, which every duplicate is answered with
+    /// ([`Sighting::result`](crate::Sighting::result)) for as long as the id is remembered. In an
+    /// `if_refused`: the result of the refusal, stored instead when it takes effect. The last
+    /// one given counts. An item that is let through without an id stores none.
+    ///
+    /// The scope must store results ([`Policy::results`](crate::Policy::results)), and at most
+    /// its `result_bytes_max`; else the commit is `Invalid` and nothing is recorded. The result
+    /// is as durable as the id.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # use firstseen::{days, Options, Policy, Store, Verdict};
+    /// # let store = Store::open(dir.path(), Options::new())?;
+    /// let pays = store.scope("payments", Policy::remember(days(7)).results())?;
+    /// let mut batch = store.batch();
+    /// batch.once(&pays, "pay-1").result("receipt 17");
+    /// let _ = batch.commit()?;
+    /// match pays.insert("pay-1")? {
+    ///     Verdict::Duplicate(seen) => assert_eq!(seen.result(), Some(&b"receipt 17"[..])),
+    ///     other => panic!("{other:?}"),
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn result(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
+        self.draft.set_result(self.to, bytes.as_ref(), self.caps);
+        self
+    }
+
     /// Finishes the item without recording its id; its writes are not made.
     pub fn decline(&mut self) {
         match self.draft.item_mut(self.to.0) {

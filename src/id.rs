@@ -19,22 +19,31 @@ pub struct Id<'a> {
     pub(crate) source: Option<&'a str>,
     pub(crate) remember: Option<Duration>,
     pub(crate) also: Option<&'a [u8]>,
+    pub(crate) payload: Option<&'a [u8]>,
 }
 
 impl<'a> Id<'a> {
     /// The id with these bytes, whole and exact.
     pub fn new<T: AsRef<[u8]> + ?Sized>(bytes: &'a T) -> Id<'a> {
+        Id::of(Some(bytes.as_ref()))
+    }
+
+    fn of(bytes: Option<&'a [u8]>) -> Id<'a> {
         Id {
-            bytes: Some(bytes.as_ref()),
+            bytes,
             source: None,
             remember: None,
             also: None,
+            payload: None,
         }
     }
 
     /// Whether there is no more to it than its bytes.
     pub(crate) fn is_plain(&self) -> bool {
-        self.source.is_none() && self.remember.is_none() && self.also.is_none()
+        self.source.is_none()
+            && self.remember.is_none()
+            && self.also.is_none()
+            && self.payload.is_none()
     }
 
     /// Where the message came from. Kept if the scope keeps sources
@@ -60,6 +69,22 @@ impl<'a> Id<'a> {
         self.also = Some(old.as_ref());
         self
     }
+
+    /// The message's body, to find an id that comes again with another one: the verdict is then
+    /// [`PayloadMismatch`](crate::Verdict::PayloadMismatch), and nothing is written for it. The
+    /// scope must compare payloads ([`Policy::payloads`](crate::Policy::payloads)).
+    ///
+    /// Only a fingerprint of 16 bytes is kept with the id: a 128-bit hash (XXH3) under the
+    /// store's random seed. Bodies that differ by mistake are found. Someone who knows the seed
+    /// can make two bodies of one fingerprint: it is no signature, and no proof of origin.
+    ///
+    /// What is not there is not compared: a record made without a payload equals every payload,
+    /// and so does an id that brings none.
+    #[must_use]
+    pub fn payload<T: AsRef<[u8]> + ?Sized>(mut self, body: &'a T) -> Id<'a> {
+        self.payload = Some(body.as_ref());
+        self
+    }
 }
 
 impl<'a, T: AsRef<[u8]> + ?Sized> From<&'a T> for Id<'a> {
@@ -70,12 +95,6 @@ impl<'a, T: AsRef<[u8]> + ?Sized> From<&'a T> for Id<'a> {
 
 impl<'a, T: AsRef<[u8]> + ?Sized> From<Option<&'a T>> for Id<'a> {
     fn from(bytes: Option<&'a T>) -> Id<'a> {
-        let bytes = bytes.map(AsRef::as_ref);
-        Id {
-            bytes,
-            source: None,
-            remember: None,
-            also: None,
-        }
+        Id::of(bytes.map(AsRef::as_ref))
     }
 }

@@ -78,10 +78,16 @@ pub struct Policy {
     pub(crate) on_missing_id: OnMissingId,
     pub(crate) id_bytes_max: usize,
     pub(crate) sources: bool,
+    pub(crate) payloads: bool,
+    pub(crate) results: bool,
+    pub(crate) result_bytes_max: usize,
 }
 
 /// The longest id any policy may allow, in bytes.
 pub(crate) const ID_BYTES_MAX: usize = 16_384;
+/// The longest result any policy may allow, in bytes: with all else that a record may carry it
+/// stays far below the 64 KiB that a log record and a set have for it.
+pub(crate) const RESULT_BYTES_MAX: usize = 16_384;
 
 impl Policy {
     fn new(retention: Retention) -> Policy {
@@ -92,6 +98,9 @@ impl Policy {
             on_missing_id: OnMissingId::default(),
             id_bytes_max: 4096,
             sources: false,
+            payloads: false,
+            results: false,
+            result_bytes_max: 4096,
         }
     }
 
@@ -160,6 +169,47 @@ impl Policy {
         self
     }
 
+    /// Keeps a fingerprint of each id's payload ([`Id::payload`](crate::Id::payload)) with it,
+    /// and answers [`PayloadMismatch`](crate::Verdict::PayloadMismatch) when the id comes again
+    /// with another one. Costs 19 bytes an id that brings a payload. Without it an id that
+    /// brings one is `Invalid`: a check that is asked for is never left out. Ids recorded before
+    /// a scope opts in have no fingerprint and are not compared. Not stored.
+    pub fn payloads(mut self) -> Policy {
+        self.payloads = true;
+        self
+    }
+
+    /// Lets items store a result ([`Writes::result`](crate::Writes::result)), which duplicates
+    /// are answered with ([`Sighting::result`](crate::Sighting::result)) for as long as the id
+    /// is remembered. Costs the result's bytes an id, in memory until it is sealed, then on
+    /// disk. Without it giving a result is `Invalid`. Not stored.
+    pub fn results(mut self) -> Policy {
+        self.results = true;
+        self
+    }
+
+    /// The longest result in bytes; 0 to 16,384, default 4,096. A longer one is `Invalid`, and
+    /// nothing of its batch is recorded. Not stored.
+    pub fn result_bytes_max(mut self, bytes: usize) -> Policy {
+        self.result_bytes_max = bytes;
+        self
+    }
+
+    /// Whether an item may store this result.
+    pub(crate) fn check_result(&self, bytes: &[u8]) -> Result<()> {
+        if !self.results {
+            let text = "an item has a result, but its scope's policy stores none (`results`)";
+            return Err(Error::invalid(text));
+        }
+        if bytes.len() > self.result_bytes_max {
+            let (len, max) = (bytes.len(), self.result_bytes_max);
+            return Err(Error::invalid(format!(
+                "a result has {len} bytes, more than {max} (`result_bytes_max`)"
+            )));
+        }
+        Ok(())
+    }
+
     /// Every violation at once, in one error.
     pub(crate) fn validate(&self, scope: &str) -> Result<()> {
         let mut wrong = Vec::new();
@@ -184,6 +234,9 @@ impl Policy {
         }
         if !(1..=ID_BYTES_MAX).contains(&self.id_bytes_max) {
             wrong.push(format!("id_bytes_max must be 1 to {ID_BYTES_MAX}"));
+        }
+        if self.result_bytes_max > RESULT_BYTES_MAX {
+            wrong.push(format!("result_bytes_max must be 0 to {RESULT_BYTES_MAX}"));
         }
         if wrong.is_empty() {
             return Ok(());
@@ -212,9 +265,16 @@ mod tests {
 
     #[test]
     fn every_violation_is_listed() {
-        let policy = Policy::sliding(Duration::ZERO, Duration::MAX).id_bytes_max(0);
+        let policy = Policy::sliding(Duration::ZERO, Duration::MAX)
+            .id_bytes_max(0)
+            .result_bytes_max(RESULT_BYTES_MAX + 1);
         let text = policy.validate("s").unwrap_err().to_string();
-        for part in ["shorter than 1 ms", "longer than 200 years", "id_bytes_max"] {
+        for part in [
+            "shorter than 1 ms",
+            "longer than 200 years",
+            "id_bytes_max",
+            "result_bytes_max",
+        ] {
             assert!(text.contains(part), "{text} lacks {part}");
         }
         assert!(Policy::remember(days(7)).validate("s").is_ok());

@@ -146,7 +146,7 @@ impl Scope {
             item.has_fallback = true;
         }
         core.committer.once(&mut draft, core.durability, |state| {
-            let mut tx = Tx::new(&self.shared, core.caps, state);
+            let mut tx = Tx::new(self, core.caps, state);
             let result = f(&mut tx);
             (tx.into_state(), result)
         })

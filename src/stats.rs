@@ -79,6 +79,8 @@ pub struct VerdictStats {
     pub bad_ids: u64,
     /// Declined.
     pub declined: u64,
+    /// Seen before with another payload.
+    pub payload_mismatches: u64,
 }
 
 /// Which tier gave the answers.

@@ -7,7 +7,8 @@ use std::time::Duration;
 use crate::audit::AuditScan;
 use crate::background::Background;
 use crate::batch::Batch;
-use crate::commit::DraftCaps;
+use crate::catalog::ScopeState;
+use crate::commit::{DraftCaps, ScopeUse};
 use crate::engine::Home;
 #[cfg(feature = "testing")]
 use crate::engine::Injection;
@@ -123,15 +124,20 @@ impl Store {
     /// `Invalid` with all violations of the policy, or if the stored scope has other semantics
     /// ([`Store::alter_scope`] changes a retention); `Full` beyond `scopes_max`.
     pub fn scope(&self, name: &str, policy: Policy) -> Result<Scope> {
-        let state = self.shared.core()?.committer.catalog.scope(name, &policy)?;
-        Ok(self.scope_handle(state, policy))
+        let core = self.shared.core()?;
+        let state = core.committer.catalog.scope(name, &policy)?;
+        Ok(self.scope_handle(&core, state, policy))
     }
 
-    fn scope_handle(&self, state: Arc<crate::catalog::ScopeState>, policy: Policy) -> Scope {
-        let policy = Arc::new(policy);
+    fn scope_handle(&self, core: &Core, state: Arc<ScopeState>, policy: Policy) -> Scope {
+        let used = ScopeUse {
+            state,
+            policy: Arc::new(policy),
+            hash: core.index().ids,
+        };
         Scope {
             shared: Arc::clone(&self.shared),
-            used: crate::commit::ScopeUse { state, policy },
+            used,
         }
     }
 
@@ -148,11 +154,12 @@ impl Store {
     /// # Errors
     /// `Closed`.
     pub fn existing_scope(&self, name: &str) -> Result<Option<Scope>> {
-        let found = self.shared.core()?.committer.catalog.existing_scope(name);
+        let core = self.shared.core()?;
+        let found = core.committer.catalog.existing_scope(name);
         Ok(found.map(|state| {
             let retention = state.versions().last().copied();
             let policy = Policy::stored(retention);
-            self.scope_handle(state, policy)
+            self.scope_handle(&core, state, policy)
         }))
     }
 
@@ -163,13 +170,9 @@ impl Store {
     /// # Errors
     /// `Invalid` if there is no such scope, the form differs or the policy is wrong.
     pub fn alter_scope(&self, name: &str, policy: Policy) -> Result<Scope> {
-        let state = self
-            .shared
-            .core()?
-            .committer
-            .catalog
-            .alter_scope(name, &policy)?;
-        Ok(self.scope_handle(state, policy))
+        let core = self.shared.core()?;
+        let state = core.committer.catalog.alter_scope(name, &policy)?;
+        Ok(self.scope_handle(&core, state, policy))
     }
 
     /// Drops a scope with its ids; false if there is none. Its handles get `Invalid` from then

@@ -5,24 +5,27 @@ use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use crate::batch::Writes;
-use crate::commit::{Draft, DraftCaps, Op, TxState, When, counter_bounds};
+use crate::commit::{Draft, DraftCaps, Op, ScopeUse, TxState, When, counter_bounds};
 use crate::error::{Error, Result};
 use crate::position::Position;
+use crate::scope::Scope;
 use crate::store::Shared;
 use crate::table::{Table, Value};
 
 /// A closure's transaction. Its writes take effect together with the id, or not at all.
 pub struct Tx<'a> {
     shared: Arc<Shared>,
+    used: ScopeUse,
     caps: DraftCaps,
     state: TxState,
     _closure: PhantomData<&'a mut ()>,
 }
 
 impl Tx<'_> {
-    pub(crate) fn new(shared: &Arc<Shared>, caps: DraftCaps, state: TxState) -> Tx<'static> {
+    pub(crate) fn new(scope: &Scope, caps: DraftCaps, state: TxState) -> Tx<'static> {
         Tx {
-            shared: Arc::clone(shared),
+            shared: Arc::clone(&scope.shared),
+            used: scope.used.clone(),
             caps,
             state,
             _closure: PhantomData,
@@ -138,12 +141,12 @@ impl Tx<'_> {
 
     /// What is written instead, with the id recorded as refused, if a condition does not hold.
     pub fn if_refused(&mut self, f: impl FnOnce(&mut Writes<'_>)) -> &mut Self {
-        let mut draft = Draft::default();
+        let mut draft = Draft::fallback(&self.used);
         f(&mut Writes::new(
             &self.shared,
             &mut draft,
             self.caps,
-            (0, When::First),
+            (0, When::Refused),
         ));
         match draft.error.take() {
             Some(error) => self.state.fail(error),
@@ -155,6 +158,16 @@ impl Tx<'_> {
     /// Moves a source's resume point in the same commit: the *next* position to read.
     pub fn resume_at(&mut self, source: &str, next: impl Into<Position>) -> &mut Self {
         self.state.resume_at(source, next.into());
+        self
+    }
+
+    /// Stores a result with the id, for its duplicates; see [`Writes::result`]. The closure's
+    /// last one counts.
+    pub fn result(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
+        match self.used.policy.check_result(bytes.as_ref()) {
+            Ok(()) => self.state.set_result(bytes.as_ref()),
+            Err(error) => self.state.fail(error),
+        }
         self
     }
 

@@ -17,6 +17,9 @@ pub enum Verdict<T = ()> {
     First(T),
     /// Seen before, within retention. The effect is already there: acknowledge.
     Duplicate(Sighting),
+    /// Seen before, with another payload ([`Id::payload`](crate::Id::payload)): the producer used
+    /// one id for two messages. Nothing was written for it, and the id lives no longer for it.
+    PayloadMismatch(Sighting),
     /// Another caller holds the id and did not finish in time. Nothing is known yet.
     InProgress(InProgress),
     /// A condition of the item's writes did not hold.
@@ -129,6 +132,7 @@ pub struct Sighting {
 pub(crate) struct Extra {
     pub(crate) source: Option<Box<str>>,
     pub(crate) refused: bool,
+    pub(crate) result: Option<Box<[u8]>>,
 }
 
 impl Sighting {
@@ -157,6 +161,13 @@ impl Sighting {
     pub fn was_refused(&self) -> bool {
         self.extra.as_ref().is_some_and(|e| e.refused)
     }
+
+    /// The result stored with the id ([`Writes::result`](crate::Writes::result)), byte for byte,
+    /// if there is one.
+    #[must_use]
+    pub fn result(&self) -> Option<&[u8]> {
+        self.extra.as_ref()?.result.as_deref()
+    }
 }
 
 impl fmt::Debug for Sighting {
@@ -165,6 +176,7 @@ impl fmt::Debug for Sighting {
             .field("first_seen_ms", &self.first_seen_ms)
             .field("source", &self.source())
             .field("was_refused", &self.was_refused())
+            .field("result_bytes", &self.result().map(<[u8]>::len))
             .finish()
     }
 }
@@ -177,7 +189,9 @@ impl<T> Verdict<T> {
             Verdict::Duplicate(_) | Verdict::Declined(_) => Action::Ack,
             Verdict::InProgress(p) => Action::Retry(p.retry_after()),
             Verdict::Refused(r) if r.is_settled() => Action::Ack,
-            Verdict::Refused(_) | Verdict::BadId(_) => Action::DeadLetter,
+            Verdict::Refused(_) | Verdict::BadId(_) | Verdict::PayloadMismatch(_) => {
+                Action::DeadLetter
+            }
         }
     }
 
@@ -204,6 +218,7 @@ impl<T> Verdict<T> {
             Verdict::First(t) => Verdict::First(f(t)),
             Verdict::Declined(t) => Verdict::Declined(f(t)),
             Verdict::Duplicate(s) => Verdict::Duplicate(s),
+            Verdict::PayloadMismatch(s) => Verdict::PayloadMismatch(s),
             Verdict::InProgress(p) => Verdict::InProgress(p),
             Verdict::Refused(r) => Verdict::Refused(r),
             Verdict::BadId(b) => Verdict::BadId(b),
@@ -258,7 +273,11 @@ mod tests {
     fn every_verdict_has_its_action() {
         let seen = Sighting::new(5, None);
         assert_eq!(Verdict::First(1).action(), Action::Proceed);
-        assert_eq!(Verdict::<()>::Duplicate(seen).action(), Action::Ack);
+        assert_eq!(Verdict::<()>::Duplicate(seen.clone()).action(), Action::Ack);
+        assert_eq!(
+            Verdict::<()>::PayloadMismatch(seen).action(),
+            Action::DeadLetter
+        );
         assert_eq!(Verdict::Declined(()).action(), Action::Ack);
         assert_eq!(
             Verdict::<()>::Refused(Refusal::new(0, true)).action(),

@@ -12,6 +12,7 @@ use crate::sync::atomic::Ordering;
 
 use super::decide::Held;
 use super::draft::Draft;
+use super::need::Extent;
 use super::{Committer, Unsynced, evaluate, keep_if_unknown};
 
 impl Committer {
@@ -49,7 +50,7 @@ impl Committer {
         level: Durability,
     ) -> Result<bool> {
         self.flush_buffer()?;
-        let decision = self.decide(draft)?;
+        let decision = self.decide(draft, Extent::Final)?;
         if decision.has_in_progress() {
             return Err(Error::new(ErrorKind::Busy, "another caller holds the id"));
         }

@@ -16,7 +16,7 @@ macro_rules! counters {
 }
 
 counters! {
-    first, duplicates, in_progress, refused, bad_ids, declined, unkeyed, undecided, forgotten,
+    first, duplicates, in_progress, refused, bad_ids, declined, payload_mismatches, unkeyed, undecided, forgotten,
     from_active, from_filters, from_disk, disk_missed, filter_probes, false_positives, unfiltered,
     commits, ids_written,
 }
@@ -40,7 +40,7 @@ impl Counters {
 
     /// Counts the verdicts of a call that took effect.
     pub(crate) fn verdicts(&self, verdicts: &[Verdict]) {
-        let mut counts = [0_u64; 6];
+        let mut counts = [0_u64; 7];
         for verdict in verdicts {
             let kind = match verdict {
                 Verdict::First(()) => 0,
@@ -49,6 +49,7 @@ impl Counters {
                 Verdict::Refused(_) => 3,
                 Verdict::BadId(_) => 4,
                 Verdict::Declined(()) => 5,
+                Verdict::PayloadMismatch(_) => 6,
             };
             counts[kind] += 1;
         }
@@ -58,6 +59,7 @@ impl Counters {
         add(&self.refused, counts[3]);
         add(&self.bad_ids, counts[4]);
         add(&self.declined, counts[5]);
+        add(&self.payload_mismatches, counts[6]);
     }
 
     pub(crate) fn commit(&self, ids: usize, unkeyed: u64) {

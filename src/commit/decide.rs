@@ -12,15 +12,14 @@ use std::time::{Duration, Instant};
 
 use crate::clock;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{
-    Class, Extras, Hit, Probe, Room, SOURCE_BYTES_MAX, Scratch, Tiers, words_for_item,
-};
-use crate::policy::Retention;
+use crate::index::{Class, Hit, Probe, Room, Scratch, Tiers};
 use crate::sync::thread_local;
 
 use super::Committer;
-use super::draft::{Draft, Item};
+use super::draft::Draft;
 use super::holds::{EARLIER_CALL, Foreign, HoldError, Holds, Owner};
+use super::item::Item;
+use super::need::{Extent, carried, need};
 
 thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
@@ -183,6 +182,11 @@ impl Decision {
         self.hits.get(at as usize)
     }
 
+    /// All that was found.
+    pub(super) fn hits(&self) -> &[Hit] {
+        &self.hits
+    }
+
     /// Whether every entry is an id of its own that nobody holds and no record is known of.
     pub(super) fn is_all_new(&self) -> bool {
         self.hits.is_empty() && self.canon.is_empty() && self.in_progress.is_empty()
@@ -198,32 +202,43 @@ impl Committer {
     ///
     /// # Errors
     /// Nothing is held or recorded after an error.
-    pub(super) fn decide(self: &Arc<Self>, draft: &mut Draft) -> Result<Decision> {
+    pub(super) fn decide(self: &Arc<Self>, draft: &mut Draft, extent: Extent) -> Result<Decision> {
         draft.check_use()?;
         self.index.poison.check()?;
         draft.check_handles()?;
         let classes = self.classes_of(draft)?;
-        let (ids, words) = need(draft);
-        let room = self
-            .index
-            .reserve(ids, words, clock::deadline(self.wait_max))?;
+        let need = need(draft, extent);
+        let room_by = clock::deadline(self.wait_max);
         // How long to wait for ids is the policies' affair; for room it is not.
         let wait = draft
             .scopes
             .iter()
             .map(|s| s.policy.wait.unwrap_or(self.wait_max));
         let by = clock::deadline(wait.max().unwrap_or(self.wait_max));
-        let mut decision = self.hold(draft, room, by)?;
-        decision.classes = classes;
-        self.look_up(draft, &mut decision)?;
-        decision.now_ms = self.index.time.now_ms();
-        Ok(decision)
+        let mut more = 0;
+        loop {
+            let (ids, words) = (need.0, need.1 + more);
+            let room = self.index.reserve(ids, words, room_by)?;
+            let mut decision = self.hold(draft, room, by)?;
+            self.look_up(draft, &mut decision)?;
+            // Only now is known what a prolonged record carries on. While ids are held nothing
+            // may be waited for: if the room is not to be had at once, let go and begin anew.
+            let carried = carried(draft, &decision);
+            if carried > more && !self.index.grow(&mut decision.room, carried - more)? {
+                more = carried;
+                continue;
+            }
+            decision.classes = classes;
+            decision.now_ms = self.index.time.now_ms();
+            return Ok(decision);
+        }
     }
 
     /// Reserves room for what was held while the disk was full, if it can be had at once.
     pub(super) fn reserve_again(&self, draft: &Draft, decision: &mut Decision) {
         if !decision.room.is_reserved() {
-            let (ids, words) = need(draft);
+            let (ids, words) = need(draft, Extent::Final);
+            let words = words + carried(draft, decision);
             if let Ok(room) = self
                 .index
                 .reserve(ids, words, clock::deadline(Duration::ZERO))
@@ -398,34 +413,6 @@ impl Committer {
         self.counters.tiers(&tiers);
         Ok(())
     }
-}
-
-/// Ids and words that the items may take, whatever their verdicts.
-fn need(draft: &Draft) -> (usize, usize) {
-    if let Some(len) = draft.uniform()
-        && draft.scopes[0].policy.retention.is_fixed()
-    {
-        let count = draft.items.len();
-        return (count, count * words_for_item(len, None));
-    }
-    let words = draft.items.iter().map(|item| {
-        let scope = &draft.scopes[item.scope as usize];
-        if item.is_plain() && !item.has_fallback && scope.policy.retention.is_fixed() {
-            return words_for_item(item.id.len(), None);
-        }
-        // What a sliding scope prolongs may lie under the older id, and brings its own source.
-        let source = match scope.policy.retention {
-            Retention::Sliding { .. } => Some(SOURCE_BYTES_MAX),
-            _ => item.source.as_ref().map(|s| s.len()),
-        };
-        let longest = item
-            .also
-            .as_ref()
-            .map_or(0, |also| also.len())
-            .max(item.id.len());
-        words_for_item(longest, Some(Extras::bytes_max(source)))
-    });
-    (draft.items.len(), words.sum())
 }
 
 /// Positions met, as the first entry of the same id for each entry. Two ids whose hashes

@@ -7,48 +7,19 @@
 
 use std::sync::Arc;
 
-use crate::catalog::{ScopeState, TableState};
+use crate::catalog::TableState;
 use crate::clock::millis;
 use crate::engine::Rep;
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::Id;
-use crate::index::LogBuilder;
+use crate::index::{Fingerprint, LogBuilder};
 use crate::policy::{DURATION_MS_MAX, OnMissingId, Policy};
 use crate::position::{POSITION_BYTES_MAX, Position};
 use crate::verdict::BadId;
 
 use super::decide::Entry;
+use super::item::{Item, More, ScopeUse, check_id};
 use super::write::{Bytes, Op, StoredOp, What, When, Write};
-
-/// A scope as one handle of it sees it.
-#[derive(Clone)]
-pub(crate) struct ScopeUse {
-    pub(crate) state: Arc<ScopeState>,
-    pub(crate) policy: Arc<Policy>,
-}
-
-/// One `once` of a batch.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Item {
-    /// Position in `Draft::scopes`.
-    pub(crate) scope: u32,
-    pub(crate) id: Bytes,
-    pub(crate) also: Option<Bytes>,
-    pub(crate) source: Option<Bytes>,
-    pub(crate) remember_ms: Option<u64>,
-    pub(crate) bad: Option<BadId>,
-    /// No id, and the policy says to process it all the same.
-    pub(crate) is_unkeyed: bool,
-    pub(crate) is_declined: bool,
-    pub(crate) has_fallback: bool,
-}
-
-impl Item {
-    /// Whether its record needs no more than the id.
-    pub(crate) fn is_plain(&self) -> bool {
-        self.source.is_none() && self.remember_ms.is_none()
-    }
-}
 
 /// How much a batch may hold.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +35,8 @@ pub(crate) struct Draft {
     pub(crate) scopes: Vec<ScopeUse>,
     pub(crate) tables: Vec<Arc<TableState>>,
     pub(crate) items: Vec<Item>,
+    /// Of the items that have more than most.
+    more: Vec<More>,
     pub(crate) writes: Vec<Write>,
     pub(crate) plain: Rep,
     pub(crate) points: Vec<(String, Position)>,
@@ -88,11 +61,20 @@ pub(super) struct Spare {
 }
 
 impl Draft {
+    /// For the writes of a closure's `if_refused`: one item, which they and the result are of.
+    pub(crate) fn fallback(scope: &ScopeUse) -> Draft {
+        let mut draft = Draft::default();
+        draft.scope_at(scope);
+        draft.items.push(Item::default());
+        draft
+    }
+
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.scopes.clear();
         self.tables.clear();
         self.items.clear();
+        self.more.clear();
         self.writes.clear();
         self.plain.clear();
         self.points.clear();
@@ -115,6 +97,60 @@ impl Draft {
     pub(crate) fn item_mut(&mut self, item: u32) -> Option<&mut Item> {
         self.is_mixed = true;
         self.items.get_mut(item as usize)
+    }
+
+    /// What an item has that few have.
+    pub(super) fn more(&self, item: &Item) -> Option<&More> {
+        self.more.get((item.more as usize).checked_sub(1)?)
+    }
+
+    fn more_mut(&mut self, item: u32) -> &mut More {
+        self.is_mixed = true;
+        let number = &mut self.items[item as usize].more;
+        if *number == 0 {
+            self.more.push(More::default());
+            *number = self.more.len() as u32;
+        }
+        &mut self.more[*number as usize - 1]
+    }
+
+    /// The result that an item's record stores.
+    pub(super) fn result(&self, item: &Item, refused: bool) -> Option<&[u8]> {
+        let bytes = self.more(item)?.result(refused)?;
+        Some(self.get(bytes))
+    }
+
+    /// Sets the result of an item, or of its fallback; the last one given counts.
+    pub(crate) fn set_result(&mut self, (item, when): (u32, When), bytes: &[u8], caps: DraftCaps) {
+        let Some(of) = self
+            .items
+            .get(item as usize)
+            .filter(|_| when != When::Always)
+        else {
+            return self.fail(Error::invalid("only an item has a result"));
+        };
+        let checked = self.scopes[of.scope as usize].policy.check_result(bytes);
+        if let Err(error) = checked {
+            return self.fail(error);
+        }
+        let bytes = self.push(bytes, caps);
+        let more = self.more_mut(item);
+        match when {
+            When::Refused => more.refused_result = Some(bytes),
+            _ => more.result = Some(bytes),
+        }
+    }
+
+    /// The result of a closure's one item, which its policy allows.
+    pub(super) fn keep_result(&mut self, refused: bool, bytes: &[u8]) {
+        let start = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(bytes);
+        let bytes = Some(start..self.bytes.len() as u32);
+        let more = self.more_mut(0);
+        match refused {
+            true => more.refused_result = bytes,
+            false => more.result = bytes,
+        }
     }
 
     pub(crate) fn get(&self, range: &Bytes) -> &[u8] {
@@ -156,6 +192,7 @@ impl Draft {
         let is_unkeyed =
             bad == Some(BadId::Missing) && scope.policy.on_missing_id == OnMissingId::Process;
         let remember_ms = self.check_remember(id, &scope.policy);
+        let payload = self.check_payload(id, scope);
         let scope = self.scope_at(scope);
         let bad = if is_unkeyed { None } else { bad };
         let usable = bad.is_none() && !is_unkeyed;
@@ -171,11 +208,25 @@ impl Draft {
             remember_ms,
             bad,
             is_unkeyed,
-            is_declined: false,
-            has_fallback: false,
+            ..Item::default()
         };
         self.items.push(item);
-        (self.items.len() - 1) as u32
+        let at = (self.items.len() - 1) as u32;
+        if let Some(fingerprint) = payload.filter(|_| usable) {
+            self.more_mut(at).fingerprint = Some(fingerprint);
+        }
+        at
+    }
+
+    fn check_payload(&mut self, id: &Id<'_>, scope: &ScopeUse) -> Option<Fingerprint> {
+        let body = id.payload?;
+        if !scope.policy.payloads {
+            self.fail(Error::invalid(
+                "an id has a payload, but its scope's policy compares none (`payloads`)",
+            ));
+            return None;
+        }
+        Some(scope.hash.payload(scope.state.number, body))
     }
 
     fn check_remember(&mut self, id: &Id<'_>, policy: &Policy) -> Option<u64> {
@@ -406,22 +457,4 @@ impl Draft {
         }
         Ok(())
     }
-}
-
-/// What is wrong with an id, if anything.
-pub(crate) fn check_id(id: &Id<'_>, policy: &Policy) -> Option<BadId> {
-    let Some(bytes) = id.bytes else {
-        return Some(BadId::Missing);
-    };
-    let too_long = |b: &[u8]| b.len() > policy.id_bytes_max;
-    if bytes.is_empty() {
-        return Some(BadId::Empty);
-    }
-    let longest = [Some(bytes), id.also]
-        .into_iter()
-        .flatten()
-        .find(|b| too_long(b))?;
-    let bytes = u32::try_from(longest.len()).unwrap_or(u32::MAX);
-    let bytes_max = u32::try_from(policy.id_bytes_max).unwrap_or(u32::MAX);
-    Some(BadId::TooLong { bytes, bytes_max })
 }

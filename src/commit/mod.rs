@@ -19,8 +19,11 @@ mod decide;
 mod draft;
 mod evaluate;
 mod holds;
+mod item;
+mod need;
 mod picture;
 mod queue;
+mod record;
 mod settle;
 mod sighting;
 mod submit;
@@ -46,7 +49,8 @@ pub(crate) use audit::AuditRow;
 pub(crate) use audit::audit_again;
 pub(crate) use counters::Counters;
 pub(crate) use decide::Decision;
-pub(crate) use draft::{Draft, DraftCaps, ScopeUse, check_id};
+pub(crate) use draft::{Draft, DraftCaps};
+pub(crate) use item::{ScopeUse, check_id};
 pub(crate) use sighting::sighting;
 pub(crate) use submit::{Lane, Submission};
 pub(crate) use tx::TxState;
@@ -56,6 +60,7 @@ use buffer::Buffer;
 use decide::Held;
 use draft::Spare;
 use holds::{HoldError, Holds};
+use need::Extent;
 use queue::Queue;
 use write::What;
 
@@ -107,7 +112,7 @@ impl Committer {
 
     /// Holds a draft's ids; its verdicts so far.
     pub(crate) fn hold_draft(self: &Arc<Self>, draft: &mut Draft) -> Result<(Decision, Verdicts)> {
-        let decision = self.decide(draft)?;
+        let decision = self.decide(draft, Extent::Open)?;
         let verdicts = self.preview(draft, &decision)?;
         Ok((decision, verdicts))
     }
@@ -147,7 +152,7 @@ impl Committer {
         }
         let mut decision = match held.take() {
             Some(decision) => decision,
-            None => self.decide(draft)?,
+            None => self.decide(draft, Extent::Final)?,
         };
         self.reserve_again(draft, &mut decision);
         let mut spare = std::mem::take(&mut draft.spare);

@@ -28,6 +28,7 @@ impl Committer {
                 refused: n(&c.refused),
                 bad_ids: n(&c.bad_ids),
                 declined: n(&c.declined),
+                payload_mismatches: n(&c.payload_mismatches),
             },
             unkeyed: n(&c.unkeyed),
             forgotten: n(&c.forgotten),

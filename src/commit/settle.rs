@@ -3,42 +3,42 @@
 //! The first hit decides (protocol: "which record wins"). What is first seen goes into the log,
 //! placed at the later of its own slice and the hit's, and flagged `over` if there was one.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use crate::engine::Rep;
 use crate::error::{Error, Result};
-use crate::index::{Extras, FOR_EVER, FOR_EVER_MS, LogBuilder, Meta, Slice, Stamp, State};
+use crate::index::{FOR_EVER, FOR_EVER_MS, LogBuilder, Meta, Slice, Stamp, State};
 use crate::policy::Retention;
-use crate::verdict::{Extra, InProgress, Refusal, Sighting, Verdict, Verdicts};
+use crate::verdict::{InProgress, Refusal, Verdict, Verdicts};
 
 use super::Committer;
 use super::decide::{ASK_AGAIN, Decision};
-use super::draft::{Draft, Item};
+use super::draft::Draft;
 use super::evaluate::Overlay;
-use super::sighting::{first_seen_ms, sighting};
+use super::item::Item;
+use super::sighting::sighting;
 use super::write::{What, When, Write};
 
 /// A scope's rules as one commit sees them.
-struct Rules {
-    versions: Arc<[Retention]>,
-    sources: bool,
+pub(super) struct Rules {
+    pub(super) versions: Arc<[Retention]>,
+    pub(super) sources: bool,
     /// Where a plain record of now goes, and what it says.
-    placement: Slice,
-    meta: Meta,
+    pub(super) placement: Slice,
+    pub(super) meta: Meta,
     /// Whether an expiry tells the first sight, so that a record needs no more.
-    is_plain: bool,
+    pub(super) is_plain: bool,
 }
 
 impl Rules {
-    fn in_force(&self) -> Retention {
+    pub(super) fn in_force(&self) -> Retention {
         self.versions.last().copied().unwrap_or(Retention::Forever)
     }
 }
 
 /// What has become of an id within the batch.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
+pub(super) enum Fate {
     Open,
     /// By this item.
     Recorded {
@@ -62,15 +62,15 @@ pub(super) struct Settled {
 }
 
 /// The work of settling one batch.
-struct Settling<'a> {
-    draft: &'a Draft,
-    decision: &'a Decision,
-    rules: Vec<Rules>,
-    fates: Vec<Fate>,
+pub(super) struct Settling<'a> {
+    pub(super) draft: &'a Draft,
+    pub(super) decision: &'a Decision,
+    pub(super) rules: Vec<Rules>,
+    pub(super) fates: Vec<Fate>,
     overlay: Overlay,
-    log: &'a mut LogBuilder,
+    pub(super) log: &'a mut LogBuilder,
     rows: &'a mut Rep,
-    extras: Vec<u8>,
+    pub(super) extras: Vec<u8>,
     unkeyed: u64,
 }
 
@@ -249,8 +249,8 @@ impl Settling<'_> {
             return self.unkeyed(item, writes);
         }
         let entry = self.decision.entry(i);
-        if let Some(sighting) = self.seen(i, item, entry) {
-            return Ok(Verdict::Duplicate(sighting));
+        if let Some(verdict) = self.seen(i, item, entry) {
+            return Ok(verdict);
         }
         if item.is_declined {
             return Ok(Verdict::Declined(()));
@@ -285,14 +285,19 @@ impl Settling<'_> {
         }
     }
 
-    /// Whether the item's id was seen: earlier in the batch, or by a record that stands.
-    fn seen(&mut self, i: u32, item: &Item, entry: usize) -> Option<Sighting> {
+    /// The verdict if the item's id was seen: earlier in the batch, or by a record that stands.
+    /// A payload is compared on the way of every duplicate; another one prolongs nothing.
+    fn seen(&mut self, i: u32, item: &Item, entry: usize) -> Option<Verdict> {
         let now_ms = self.decision.now_ms;
         let also = self.decision.also(i).zip(item.also.as_ref());
         let older = also.map(|(entry, id)| (entry, id.clone()));
         for (entry, id) in [(entry, item.id.clone())].into_iter().chain(older) {
             if let Fate::Recorded { by, refused } = self.fates[entry] {
-                return Some(self.sighting_within(by, refused));
+                let sighting = self.sighting_within(by, refused);
+                return Some(match self.is_other_payload_within(item, by) {
+                    true => Verdict::PayloadMismatch(sighting),
+                    false => Verdict::Duplicate(sighting),
+                });
             }
             let hit = self
                 .decision
@@ -300,66 +305,16 @@ impl Settling<'_> {
                 .filter(|h| h.meta.is_duplicate_at(now_ms));
             if let Some(hit) = hit {
                 let sighting = sighting(hit, &self.rules[item.scope as usize].versions);
+                if self.is_other_payload(item, hit) {
+                    return Some(Verdict::PayloadMismatch(sighting));
+                }
                 if self.fates[entry] == Fate::Open {
                     self.prolong(i, item, entry, &id);
                 }
-                return Some(sighting);
+                return Some(Verdict::Duplicate(sighting));
             }
         }
         None
-    }
-
-    /// What is known of an id that an earlier item of the batch recorded.
-    fn sighting_within(&self, by: u32, refused: bool) -> Sighting {
-        let first = &self.draft.items[by as usize];
-        let kept = first
-            .source
-            .as_ref()
-            .filter(|_| self.rules[first.scope as usize].sources);
-        let source = kept.and_then(|s| std::str::from_utf8(self.draft.get(s)).ok());
-        let source = source.map(|s| Extras::shortened(s).into());
-        Sighting::new(self.decision.now_ms, Some(Extra { source, refused }))
-    }
-
-    /// A sliding scope's duplicate moves its expiry, up to the cap from first sight. The record
-    /// is written under the id it was found by, the item's own or its older form.
-    fn prolong(&mut self, i: u32, item: &Item, entry: usize, id: &Range<u32>) {
-        let rules = &self.rules[item.scope as usize];
-        let (Retention::Sliding { ms, cap_ms }, Some(hit)) =
-            (rules.in_force(), self.decision.hit(entry))
-        else {
-            return;
-        };
-        let mut extras = Extras::decode(hit.extras.as_deref().unwrap_or_default());
-        let first_ms = first_seen_ms(hit, &extras, &rules.versions);
-        let now_ms = self.decision.now_ms;
-        let ms = item.remember_ms.unwrap_or(ms);
-        let expiry_ms = now_ms
-            .saturating_add(ms)
-            .min(first_ms.saturating_add(cap_ms));
-        if expiry_ms <= hit.meta.expiry_ms {
-            return;
-        }
-        extras.first_seen_ms = Some(first_ms);
-        let stamp = rules.meta.stamp;
-        // An id's own retention has its own class; else the class is one of the scope's, and a
-        // longer one is always a right place.
-        let class = item.remember_ms.and_then(|_| self.decision.class(i));
-        let own = class
-            .map_or(rules.placement, |c| c.slice(expiry_ms))
-            .max(hit.placement);
-        let meta = Meta {
-            stamp,
-            state: State::Seen,
-            over: true,
-            expiry_ms,
-        };
-        self.extras.clear();
-        extras.encode(&mut self.extras);
-        let hash = self.decision.hash(entry);
-        let id = self.draft.get(id);
-        self.log.add(hash, &meta, own, id, Some(&self.extras));
-        self.fates[entry] = Fate::Prolonged;
     }
 
     /// Makes an item's writes, or its fallback's if one is refused.
@@ -420,57 +375,5 @@ impl Settling<'_> {
         let _ = self.overlay.begin(self.rows);
         // They hold no conditions; that was checked when they were added.
         self.apply(writes, When::Always).map(|_| ())
-    }
-
-    /// Records an item's id as seen.
-    fn record(&mut self, i: u32, item: &Item, entry: usize, refused: bool) {
-        self.fates[entry] = Fate::Recorded { by: i, refused };
-        let rules = &self.rules[item.scope as usize];
-        let hit = self.decision.hit(entry);
-        if rules.is_plain && item.is_plain() && !refused && hit.is_none() {
-            // Nearly every record: of a fixed retention, with nothing before it.
-            let (hash, id) = (self.decision.hash(entry), self.draft.get(&item.id));
-            self.log.add(hash, &rules.meta, rules.placement, id, None);
-            return;
-        }
-        self.record_odd(i, item, entry, refused);
-    }
-
-    fn record_odd(&mut self, i: u32, item: &Item, entry: usize, refused: bool) {
-        let rules = &self.rules[item.scope as usize];
-        let now_ms = self.decision.now_ms;
-        let (mut placement, mut expiry_ms) = (rules.placement, rules.meta.expiry_ms);
-        if let (Some(ms), Some(class)) = (item.remember_ms, self.decision.class(i)) {
-            expiry_ms = now_ms.saturating_add(ms).min(FOR_EVER_MS - 1);
-            placement = class.slice(expiry_ms);
-        }
-        if let Retention::Sliding { cap_ms, .. } = rules.in_force() {
-            expiry_ms = expiry_ms.min(now_ms.saturating_add(cap_ms));
-        }
-        let is_derived = item.remember_ms.is_none() && rules.in_force().is_fixed();
-        let source = item.source.as_ref().filter(|_| rules.sources);
-        let extras = Extras {
-            first_seen_ms: (!is_derived).then_some(now_ms),
-            source: source.and_then(|s| std::str::from_utf8(self.draft.get(s)).ok()),
-            refused,
-        };
-        let hit = self.decision.hit(entry);
-        if let Some(hit) = hit {
-            placement = placement.max(hit.placement);
-        }
-        let over = hit.is_some();
-        let meta = Meta {
-            over,
-            expiry_ms,
-            ..rules.meta
-        };
-        let (hash, id) = (self.decision.hash(entry), self.draft.get(&item.id));
-        if extras.is_empty() {
-            self.log.add(hash, &meta, placement, id, None);
-        } else {
-            self.extras.clear();
-            extras.encode(&mut self.extras);
-            self.log.add(hash, &meta, placement, id, Some(&self.extras));
-        }
     }
 }

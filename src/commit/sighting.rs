@@ -22,12 +22,10 @@ pub(crate) fn sighting(hit: &Hit, versions: &[Retention]) -> Sighting {
     if hit.extras.is_none() {
         return Sighting::new(first_ms, None);
     }
-    let source = extras.source.map(Box::from);
-    Sighting::new(
-        first_ms,
-        Some(Extra {
-            source,
-            refused: extras.refused,
-        }),
-    )
+    let extra = Extra {
+        source: extras.source.map(Box::from),
+        refused: extras.refused,
+        result: extras.result.map(Box::from),
+    };
+    Sighting::new(first_ms, Some(extra))
 }

@@ -38,6 +38,7 @@ pub(crate) struct TxState {
     writes: u32,
     fallback: Option<Draft>,
     is_declined: bool,
+    result: Option<Vec<u8>>,
     points: Vec<(String, Position)>,
 }
 
@@ -63,6 +64,7 @@ impl TxState {
             writes: 0,
             fallback: None,
             is_declined: false,
+            result: None,
             points: Vec::new(),
         }
     }
@@ -77,6 +79,7 @@ impl TxState {
         self.writes = 0;
         self.fallback = None;
         self.is_declined = false;
+        self.result = None;
         self.points.clear();
     }
 
@@ -167,6 +170,11 @@ impl TxState {
 
     pub(crate) fn decline(&mut self) {
         self.is_declined = true;
+    }
+
+    /// The policy allows it.
+    pub(crate) fn set_result(&mut self, bytes: &[u8]) {
+        self.result = Some(bytes.to_vec());
     }
 
     pub(crate) fn set_fallback(&mut self, fallback: Draft) {
@@ -274,6 +282,7 @@ impl Committer {
         level: Durability,
     ) -> Result<Verdict> {
         let mut refusal = None;
+        let mut result = tx.result.take();
         if let Some(write) = tx.refused {
             tx.overlay.undo(&tx.mark, &mut tx.rows);
             let Some(fallback) = tx.fallback.take() else {
@@ -283,10 +292,16 @@ impl Committer {
             };
             self.fall_back(&mut tx, &fallback)?;
             refusal = Some(Refusal::new(write, true));
+            result = fallback
+                .result(&fallback.items[0], true)
+                .map(<[u8]>::to_vec);
         }
         if tx.is_declined && refusal.is_none() {
             self.counters.verdicts(&[Verdict::Declined(())]);
             return Ok(Verdict::Declined(()));
+        }
+        if let Some(bytes) = &result {
+            draft.keep_result(refusal.is_some(), bytes);
         }
         let mut log = LogBuilder::default();
         self.record_one(draft, &decision, refusal.is_some(), &mut log)?;

@@ -5,12 +5,18 @@
 //! tag 1: first sight, u64 LE milliseconds (where the policy version does not give it)
 //! tag 2: source, UTF-8
 //! tag 3: the id was recorded by an `if_refused`, no bytes
+//! tag 4: fingerprint of the message's payload, 16 bytes
+//! tag 5: stored result, bytes as the caller gave them
 //! ```
 //! Unknown tags are skipped, so that a later release may add fields.
+
+use super::hash::Fingerprint;
 
 const FIRST_SEEN: u8 = 1;
 const SOURCE: u8 = 2;
 const REFUSED: u8 = 3;
+const PAYLOAD: u8 = 4;
+const RESULT: u8 = 5;
 
 /// The longest source that is kept, in bytes.
 pub(crate) const SOURCE_BYTES_MAX: usize = 255;
@@ -21,6 +27,8 @@ pub(crate) struct Extras<'a> {
     pub(crate) first_seen_ms: Option<u64>,
     pub(crate) source: Option<&'a str>,
     pub(crate) refused: bool,
+    pub(crate) payload: Option<Fingerprint>,
+    pub(crate) result: Option<&'a [u8]>,
 }
 
 impl<'a> Extras<'a> {
@@ -39,6 +47,12 @@ impl<'a> Extras<'a> {
         if self.refused {
             field(out, REFUSED, &[]);
         }
+        if let Some(payload) = &self.payload {
+            field(out, PAYLOAD, payload);
+        }
+        if let Some(result) = self.result {
+            field(out, RESULT, result);
+        }
     }
 
     /// Reads what it understands; bytes that are cut short end it.
@@ -53,6 +67,8 @@ impl<'a> Extras<'a> {
                 FIRST_SEEN => extras.first_seen_ms = field.try_into().ok().map(u64::from_le_bytes),
                 SOURCE => extras.source = std::str::from_utf8(field).ok(),
                 REFUSED => extras.refused = true,
+                PAYLOAD => extras.payload = field.try_into().ok(),
+                RESULT => extras.result = Some(field),
                 _ => {}
             }
             bytes = rest;
@@ -70,8 +86,9 @@ impl<'a> Extras<'a> {
     }
 
     /// An upper bound of the encoded length, for reserving room.
-    pub(crate) fn bytes_max(source_bytes: Option<usize>) -> usize {
-        3 + 8 + 3 + source_bytes.map_or(0, |len| 3 + len.min(SOURCE_BYTES_MAX))
+    pub(crate) fn bytes_max(source_bytes: Option<usize>, result_bytes: Option<usize>) -> usize {
+        let source = source_bytes.map_or(0, |len| 3 + len.min(SOURCE_BYTES_MAX));
+        3 + 8 + 3 + 3 + size_of::<Fingerprint>() + source + result_bytes.map_or(0, |len| 3 + len)
     }
 }
 
@@ -92,18 +109,23 @@ mod tests {
             first_seen_ms: Some(0x0102),
             source: Some("o/3"),
             refused: true,
+            payload: Some([7; 16]),
+            result: Some(b"ok"),
         };
         let mut bytes = Vec::new();
         extras.encode(&mut bytes);
         let expected = [
             &[1, 8, 0, 2, 1, 0, 0, 0, 0, 0, 0, 2, 3, 0][..],
             b"o/3",
-            &[3, 0, 0],
+            &[3, 0, 0, 4, 16, 0],
+            &[7; 16],
+            &[5, 2, 0],
+            b"ok",
         ]
         .concat();
         assert_eq!(bytes, expected);
         assert_eq!(Extras::decode(&bytes), extras);
-        assert!(bytes.len() <= Extras::bytes_max(extras.source.map(str::len)));
+        assert!(bytes.len() <= Extras::bytes_max(Some(3), Some(2)));
     }
 
     #[test]
@@ -112,7 +134,9 @@ mod tests {
         Extras {
             first_seen_ms: Some(1),
             source: Some("x"),
-            refused: false,
+            payload: Some([1; 16]),
+            result: Some(b""),
+            ..Extras::default()
         }
         .encode(&mut bytes);
         for cut in 0..bytes.len() {

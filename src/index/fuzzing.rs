@@ -155,6 +155,7 @@ pub(crate) fn extras(bytes: &[u8]) -> Option<Again> {
     extras.source = extras.source.map(Extras::shortened);
     let mut again = Vec::new();
     extras.encode(&mut again);
-    assert!(again.len() <= Extras::bytes_max(extras.source.map(str::len)));
+    let (source, result) = (extras.source.map(str::len), extras.result.map(<[u8]>::len));
+    assert!(again.len() <= Extras::bytes_max(source, result));
     Some((format!("{extras:?}"), again))
 }

@@ -14,10 +14,16 @@
 //! Why not two hashes (one for the table, one for the filters): the second would cost as much as
 //! a whole filter probe, and 64 bits are enough for both.
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
 
 /// Odd, so that every scope gives another seed.
 const SCOPE_MIX: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// What tells one payload from another.
+pub(crate) type Fingerprint = [u8; 16];
+
+/// Keeps fingerprints of payloads apart from hashes of ids with the same bytes.
+const PAYLOAD_MIX: u64 = 0xD6E8_FEB8_6659_FD93;
 
 /// The keyed hash of one store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,6 +41,12 @@ impl IdHash {
     pub(crate) fn of(&self, scope: u16, id: &[u8]) -> u64 {
         let seed = self.seed ^ u64::from(scope).wrapping_mul(SCOPE_MIX);
         xxh3_64_with_seed(id, seed)
+    }
+
+    /// The fingerprint of a message's payload in `scope`. Stored, so it never changes either.
+    pub(crate) fn payload(&self, scope: u16, body: &[u8]) -> Fingerprint {
+        let seed = self.seed ^ u64::from(scope).wrapping_mul(SCOPE_MIX) ^ PAYLOAD_MIX;
+        xxh3_128_with_seed(body, seed).to_le_bytes()
     }
 }
 
@@ -80,6 +92,31 @@ mod tests {
                 id.len()
             );
         }
+    }
+
+    #[test]
+    fn fingerprints_never_change() {
+        // The published value of the empty input, under the seed that the mixing undoes.
+        let unmixed = IdHash::new(PAYLOAD_MIX).payload(0, b"");
+        let published = 0x99AA_06D3_0147_98D8_6001_C324_468D_497F_u128;
+        assert_eq!(u128::from_le_bytes(unmixed), published);
+        let hash = IdHash::new(0x0123_4567_89AB_CDEF);
+        let long: Vec<u8> = (0..300u32).map(|i| (i * 7) as u8).collect();
+        // As the reference implementation in C says.
+        let golden = [
+            (0, &b"a"[..], 0xFBC0_CA04_1B89_2002_EEE7_CB89_D0FA_BD93_u128),
+            (
+                7,
+                b"{\"amount\":5}",
+                0x0CD3_C716_408B_F64A_EC08_9171_FCB4_4006,
+            ),
+            (300, &long, 0xDFBE_9F63_EC5E_AAD8_CDFD_70C9_9A47_A186),
+        ];
+        for (scope, body, expected) in golden {
+            let found = u128::from_le_bytes(hash.payload(scope, body));
+            assert_eq!(found, expected, "scope {scope}: {found:#x}");
+        }
+        assert_ne!(hash.payload(0, b"a"), hash.payload(1, b"a"));
     }
 
     #[test]

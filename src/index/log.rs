@@ -312,6 +312,15 @@ impl<'a> Section<'a> {
         })
     }
 
+    /// Bytes of the ids' extras.
+    pub(crate) fn extras_bytes(&self) -> u64 {
+        if !self.rich {
+            return 0;
+        }
+        let beside = self.count as usize * (usize::from(self.id_len) + 2);
+        (self.ids.len() - beside) as u64
+    }
+
     /// The extras' length of rich ids is needed to size an active set.
     pub(crate) fn words(&self) -> usize {
         let ids = self.ids();
@@ -380,6 +389,10 @@ mod tests {
         let mut back = Vec::new();
         for section in Sections::new(log.value()) {
             let section = section.unwrap();
+            let extras = section
+                .ids()
+                .map(|(_, extras)| extras.map_or(0, <[u8]>::len) as u64);
+            assert_eq!(section.extras_bytes(), extras.sum::<u64>());
             back.extend(section.ids().map(|(id, extras)| (section.meta, id, extras)));
         }
         assert_eq!(back, ids);

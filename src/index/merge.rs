@@ -122,6 +122,7 @@ impl Index {
             },
             first_order,
             ids: runs.iter().map(|r| r.info.ids).sum(),
+            extras_bytes: runs.iter().map(|r| r.info.extras_bytes).sum(),
             filter_bits: self.limits.filter_bits,
         };
         let mark = self.time.persisted_ms();

@@ -65,7 +65,7 @@ pub(crate) use append::NextFailure;
 pub(crate) use books::Book;
 pub(crate) use classes::{Class, Classes, FOR_EVER};
 pub(crate) use extras::{Extras, SOURCE_BYTES_MAX};
-pub(crate) use hash::IdHash;
+pub(crate) use hash::{Fingerprint, IdHash};
 pub(crate) use log::LogBuilder;
 pub(crate) use lookup::{Probe, Scratch, Tiers};
 pub(crate) use meta::class_row;

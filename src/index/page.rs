@@ -1,7 +1,8 @@
 //! The sealed form of ids: a page is some 256 records of one run in hash order.
 //!
 //! A run of N ids is cut in P = max(1, ceil(N / 256)) pages of equal hash range, so the page of
-//! a hash is `(hash * P) >> 64`: no search, no index. Within a page each property is a column of
+//! a hash is `(hash * P) >> 64`: no search, no index. If the ids carry more than 64 KiB a page
+//! (stored results), there are as many more pages: who asks for one id reads a whole page. Within a page each property is a column of
 //! its own that vanishes when all records agree, and what few records have stands in a short
 //! list beside. Little-endian throughout:
 //!
@@ -53,6 +54,8 @@ mod read;
 mod tests;
 
 const IDS_PER_PAGE: u64 = 256;
+/// Bytes of extras a page has on average, at most.
+const EXTRAS_PER_PAGE: u64 = 64 << 10;
 const FORMAT: u8 = 1;
 const HEAD_BYTES: usize = 24;
 const STAMP_BYTES: usize = 3;
@@ -81,10 +84,11 @@ pub(crate) struct PageRecord<'a> {
     pub(crate) extras: Option<&'a [u8]>,
 }
 
-/// Pages of a run of `ids` ids.
+/// Pages of a run of `ids` ids with so many bytes of extras.
 #[inline]
-pub(crate) fn pages_for(ids: u64) -> u32 {
-    u32::try_from(ids.div_ceil(IDS_PER_PAGE))
+pub(crate) fn pages_for(ids: u64, extras_bytes: u64) -> u32 {
+    let pages = ids.div_ceil(IDS_PER_PAGE);
+    u32::try_from(pages.max(extras_bytes.div_ceil(EXTRAS_PER_PAGE)))
         .unwrap_or(u32::MAX)
         .max(1)
 }

@@ -131,6 +131,27 @@ impl Index {
         }
     }
 
+    /// Adds words to a reservation without waiting for anything; false if that is not possible
+    /// now. Callers hold ids.
+    ///
+    /// # Errors
+    /// `Busy` if the memory is not to be had.
+    pub(crate) fn grow(&self, room: &mut Room, words: usize) -> Result<bool> {
+        if !room.is_reserved {
+            // Nothing will be written with it.
+            return Ok(true);
+        }
+        let mut reserved = self.room.lock();
+        let all = (reserved.ids, reserved.words + words);
+        let fits =
+            self.view.load().current().set().has_room(all.0, all.1) || self.rotate(all.0, all.1)?;
+        if fits {
+            reserved.words = all.1;
+            room.words += words;
+        }
+        Ok(fits)
+    }
+
     fn no_reservation(self: &Arc<Index>) -> Room {
         Room {
             index: Arc::clone(self),

@@ -3,7 +3,8 @@
 //! ```text
 //! key:    order u64 | serial u32 | page u32          (big-endian)
 //! value:  a page (`page.rs`); page 0xffffffff is the footer
-//! footer: format u8 = 1 | run id 16 bytes | ids u64 | pages u32 | first order u64  (LE)
+//! footer: format u8 = 1 | run id 16 bytes | ids u64 | pages u32 | first order u64
+//!         and, if it is not 0, the bytes of all extras u64  (LE)
 //! ```
 //!
 //! - R1: within a generation a run that is greater in (order, serial) is the later write. Order
@@ -40,6 +41,8 @@ const PAGE_IDS_MAX: u64 = 1024;
 /// The page number of the footer.
 const FOOTER: u32 = u32::MAX;
 const FOOTER_BYTES: usize = 1 + 16 + 8 + 4 + 8;
+/// A footer that says how large the extras are.
+const RICH_FOOTER_BYTES: usize = FOOTER_BYTES + 8;
 
 impl RunKey {
     pub(crate) fn page(self, page: u32) -> [u8; 16] {
@@ -77,21 +80,27 @@ pub(crate) struct RunInfo {
     pub(crate) ids: u64,
     pub(crate) pages: u32,
     pub(crate) first_order: u64,
+    /// Of all its records, for planning the pages of what it is merged into.
+    pub(crate) extras_bytes: u64,
 }
 
 impl RunInfo {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(FOOTER_BYTES);
+        let mut out = Vec::with_capacity(RICH_FOOTER_BYTES);
         out.push(1);
         out.extend_from_slice(&self.id);
         out.extend_from_slice(&self.ids.to_le_bytes());
         out.extend_from_slice(&self.pages.to_le_bytes());
         out.extend_from_slice(&self.first_order.to_le_bytes());
+        if self.extras_bytes > 0 {
+            out.extend_from_slice(&self.extras_bytes.to_le_bytes());
+        }
         out
     }
 
     pub(crate) fn decode(key: RunKey, bytes: &[u8]) -> Result<RunInfo> {
-        if bytes.len() != FOOTER_BYTES || bytes[0] != 1 {
+        let is_rich = bytes.len() == RICH_FOOTER_BYTES;
+        if !is_rich && bytes.len() != FOOTER_BYTES || bytes[0] != 1 {
             return Err(Error::damaged("a run's footer is of an unknown format"));
         }
         let mut id = [0; 16];
@@ -108,11 +117,17 @@ impl RunInfo {
             ids: u64_at(17),
             pages,
             first_order: u64_at(29),
+            extras_bytes: if is_rich { u64_at(37) } else { 0 },
         };
         // There is always a next order and a next serial.
         let is_last = key.order == u64::MAX || key.serial == u32::MAX;
         let is_full = info.ids.div_ceil(PAGE_IDS_MAX) > info.pages.into();
-        if info.pages == 0 || info.first_order > key.order || is_last || is_full {
+        if info.pages == 0
+            || info.first_order > key.order
+            || is_last
+            || is_full
+            || is_rich && info.extras_bytes == 0
+        {
             return Err(Error::damaged("a run's footer makes no sense"));
         }
         Ok(info)
@@ -242,6 +257,7 @@ pub(crate) struct RunPlan {
     pub(crate) first_order: u64,
     /// At least as many as will be written.
     pub(crate) ids: u64,
+    pub(crate) extras_bytes: u64,
     pub(crate) filter_bits: Option<u32>,
 }
 
@@ -262,8 +278,9 @@ impl<'a> RunWriter<'a> {
             key: plan.key,
             id,
             ids: 0,
-            pages: pages_for(plan.ids),
+            pages: pages_for(plan.ids, plan.extras_bytes),
             first_order: plan.first_order,
+            extras_bytes: 0,
         };
         let filter = (plan.filter_bits != Some(0))
             .then(|| filter_for(plan.ids, plan.filter_bits, resources))
@@ -297,6 +314,7 @@ impl<'a> RunWriter<'a> {
             filter.add(hash);
         }
         self.info.ids += 1;
+        self.info.extras_bytes += extras.map_or(0, <[u8]>::len) as u64;
         Ok(())
     }
 
@@ -344,6 +362,7 @@ mod tests {
             ids: 5,
             pages: 1,
             first_order: 2,
+            extras_bytes: 0,
         };
         let mut expected = vec![1];
         expected.extend([7; 16]);
@@ -351,6 +370,15 @@ mod tests {
         assert_eq!(info.encode(), expected);
         assert_eq!(RunInfo::decode(key, &expected).unwrap(), info);
         assert!(RunInfo::decode(key, &expected[1..]).is_err());
+        let rich = RunInfo {
+            extras_bytes: 0x0102,
+            ..info
+        };
+        let longer = [&expected[..], &[2, 1, 0, 0, 0, 0, 0, 0]].concat();
+        assert_eq!(rich.encode(), longer);
+        assert_eq!(RunInfo::decode(key, &longer).unwrap(), rich);
+        let none = [&expected[..], &[0; 8]].concat();
+        assert!(RunInfo::decode(key, &none).is_err(), "one form for one run");
         let crowded = RunInfo { ids: 1025, ..info }.encode();
         assert!(
             RunInfo::decode(key, &crowded).is_err(),
@@ -372,6 +400,7 @@ mod tests {
             ids: 1,
             pages: 1,
             first_order,
+            extras_bytes: 0,
         };
         let merged = run(2, 4, 1);
         assert!(merged.covers(&run(2, 2, 0)));

@@ -87,7 +87,7 @@ impl Index {
             writers: Vec::new(),
             last: 0,
         };
-        for (slice, ids) in segment.placed() {
+        for (slice, placed) in segment.placed() {
             if has_ended(slice, mark) || m.ingested.iter().any(|i| i.slice == slice) {
                 continue;
             }
@@ -101,7 +101,8 @@ impl Index {
                     serial,
                 },
                 first_order: segment.number,
-                ids,
+                ids: placed.ids,
+                extras_bytes: placed.extras_bytes,
                 filter_bits: self.limits.filter_bits,
             };
             runs.writers.push((

@@ -19,7 +19,7 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 use super::active::ActiveSet;
-use super::log::Sections;
+use super::log::{Section, Sections};
 use super::record::Slice;
 
 /// How large a set is.
@@ -100,6 +100,15 @@ impl SetPool {
     }
 }
 
+/// What a segment has of one placement, for planning its run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Placed {
+    /// Records.
+    pub(crate) ids: u64,
+    /// Bytes of their extras.
+    pub(crate) extras_bytes: u64,
+}
+
 /// One segment.
 pub(crate) struct Segment {
     pub(crate) number: u64,
@@ -107,8 +116,8 @@ pub(crate) struct Segment {
     pub(crate) size: SetSize,
     set: Option<ActiveSet>,
     pool: Arc<SetPool>,
-    /// Ids by placement, for planning runs. Written by the leader, read by the sealer.
-    placed: Mutex<BTreeMap<Slice, u64>>,
+    /// By placement, for planning runs. Written by the leader, read by the sealer.
+    placed: Mutex<BTreeMap<Slice, Placed>>,
     /// The last commit in it; 0 if there is none.
     last_n: AtomicU64,
     /// Since its first commit. In real time: what age bounds is memory and replay.
@@ -183,7 +192,7 @@ impl Segment {
         for section in Sections::new(value) {
             let section = section?;
             let at = set.section(&section.meta, section.placement);
-            *self.placed.lock().entry(section.placement).or_default() += u64::from(section.count);
+            self.count(&section);
             let scope = section.meta.stamp.scope;
             for ((id, extras), hash) in section.ids().zip(&mut hashes) {
                 set.insert(*hash, at, scope, id, extras);
@@ -203,7 +212,14 @@ impl Segment {
         self.begun.get().map(Stopwatch::elapsed)
     }
 
-    pub(crate) fn placed(&self) -> Vec<(Slice, u64)> {
+    fn count(&self, section: &Section<'_>) {
+        let mut all = self.placed.lock();
+        let placed = all.entry(section.placement).or_default();
+        placed.ids += u64::from(section.count);
+        placed.extras_bytes += section.extras_bytes();
+    }
+
+    pub(crate) fn placed(&self) -> Vec<(Slice, Placed)> {
         self.placed.lock().iter().map(|(s, n)| (*s, *n)).collect()
     }
 }

@@ -88,6 +88,7 @@ pub(super) fn recoded(bytes: &[u8]) -> Option<(String, Vec<u8>)> {
             ids: filter.ids() as u64,
             pages: 1,
             first_order: key.order,
+            extras_bytes: 0,
         };
         (info, Arc::new(filter))
     });
@@ -235,6 +236,7 @@ mod tests {
             ids: 2,
             pages: 1,
             first_order: 1,
+            extras_bytes: 0,
         };
         let mut filter = Filter::with_capacity(2, 16).unwrap();
         filter.add(1 << 60);

@@ -186,8 +186,12 @@ fn equal_hashes_are_told_apart() {
 
 #[test]
 fn page_of_a_hash_is_monotone_and_in_range() {
-    assert_eq!([0, 1, 256, 257, 1024].map(pages_for), [1, 1, 1, 2, 4]);
-    assert_eq!(pages_for(u64::MAX), u32::MAX);
+    let of_ids = |ids| pages_for(ids, 0);
+    assert_eq!([0, 1, 256, 257, 1024].map(of_ids), [1, 1, 1, 2, 4]);
+    assert_eq!(of_ids(u64::MAX), u32::MAX);
+    // 256 ids with 4 KiB each are a MiB: pages of 64 KiB.
+    assert_eq!(pages_for(256, 256 * 4096), 16);
+    assert_eq!(pages_for(256, 256 * 100), 1);
     for pages in [1, 2, 3, 1000, u32::MAX] {
         assert_eq!(
             (page_of(0, pages), page_of(u64::MAX, pages)),

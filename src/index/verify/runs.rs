@@ -41,8 +41,9 @@ struct RunCheck<'a> {
     run: RunInfo,
     scopes: Option<&'a [ScopeFacts]>,
     filter: Option<&'a Filter>,
-    /// Records so far.
+    /// Records so far, and bytes of their extras.
     count: u64,
+    extras_bytes: u64,
     /// Records that the filter denies.
     denied: u64,
     /// The hash of the last record.
@@ -189,6 +190,7 @@ impl AtRest {
             scopes,
             filter,
             count: 0,
+            extras_bytes: 0,
             denied: 0,
             last: 0,
         };
@@ -217,11 +219,21 @@ impl AtRest {
                 found.fault(Area::Ids, family.name(), error, Remedy::Restore);
             }
         }
-        let RunCheck { count, denied, .. } = check;
+        let RunCheck {
+            count,
+            extras_bytes,
+            denied,
+            ..
+        } = check;
         found.report.checked.runs += 1;
         found.report.checked.sealed_ids += count;
         if is_whole && count != run.ids {
             let what = format!("{name} has {count} ids, its footer says {}", run.ids);
+            found.fault(Area::Ids, family.name(), what, Remedy::Restore);
+        }
+        if is_whole && extras_bytes != run.extras_bytes {
+            let said = run.extras_bytes;
+            let what = format!("{name} has {extras_bytes} bytes of extras, its footer says {said}");
             found.fault(Area::Ids, family.name(), what, Remedy::Restore);
         }
         if filter.is_some() {
@@ -264,6 +276,7 @@ impl RunCheck<'_> {
                 self.denied += 1;
             }
             self.count += 1;
+            self.extras_bytes += record.extras.map_or(0, <[u8]>::len) as u64;
         }
         Ok(())
     }

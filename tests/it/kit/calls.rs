@@ -9,7 +9,7 @@ use firstseen::{
 use super::draft::incremented;
 use super::op::{
     Batch, Closure, End, Finish, ID_BYTES_MAX, Item, Level, Name, Point, SOURCES, Step, Table,
-    Write, bare, give_out, id, key, source, value,
+    WITH_PAYLOADS, WITH_RESULTS, Write, bare, give_out, id, key, payload, result, source, value,
 };
 use super::runner::{Called, Runner};
 use super::said::{CLOSURE, Said, kind, list, maybe_bytes};
@@ -70,13 +70,22 @@ impl Runner<'_> {
     }
 
     pub(super) fn add(&self, real: &mut firstseen::Batch, scope: usize, item: &Item) {
-        let owned = Owned::of(item);
+        let owned = Owned::of(scope, item);
         let mut writes = real.once(&self.scopes[scope], owned.id());
         item.writes
             .iter()
             .for_each(|write| self.write(&mut writes, write));
         if let Some(fallback) = &item.if_refused {
-            writes.if_refused(|w| fallback.iter().for_each(|write| self.write(w, write)));
+            let result = stored(scope, item.results.refused);
+            writes.if_refused(|w| {
+                fallback.iter().for_each(|write| self.write(w, write));
+                if let Some(result) = result {
+                    w.result(result);
+                }
+            });
+        }
+        if let Some(result) = stored(scope, item.results.first) {
+            writes.result(result);
         }
         if item.declined {
             writes.decline();
@@ -122,12 +131,13 @@ impl Runner<'_> {
         let first = (0..verdicts.len())
             .filter(|i| verdicts[*i].is_first())
             .collect();
-        self.held = Some((real, first));
+        let scopes = items.iter().map(|(scope, _)| *scope).collect();
+        self.held = Some((real, first, scopes));
         Ok(self.said(&verdicts))
     }
 
     pub(super) fn finish(&mut self, finish: &Finish) -> Called<String> {
-        let Some((mut real, first)) = self.held.take() else {
+        let Some((mut real, first, scopes)) = self.held.take() else {
             return Ok("nothing held".to_string());
         };
         if !finish.committed {
@@ -136,13 +146,18 @@ impl Runner<'_> {
         give_out(&finish.writes, &first, |i, write| {
             self.write(&mut real.item(i), &write)
         });
+        for i in first {
+            if let Some(result) = stored(scopes[i], finish.result) {
+                real.item(i).result(result);
+            }
+        }
         self.points(&mut real, &finish.points);
         Ok(self.said(&real.commit()?))
     }
 
     pub(super) fn once(&self, scope: usize, item: &Item, closure: &Closure) -> Called<String> {
-        let owned = Owned::of(item);
-        let verdict = self.scopes[scope].once(owned.id(), |tx| self.run(tx, closure));
+        let owned = Owned::of(scope, item);
+        let verdict = self.scopes[scope].once(owned.id(), |tx| self.run(tx, scope, closure));
         let said = match &verdict {
             Ok(verdict) => Said::of(verdict, self.start),
             Err(Ended::Own) => return Ok(format!("error: {CLOSURE}")),
@@ -155,7 +170,7 @@ impl Runner<'_> {
         })
     }
 
-    fn run(&self, tx: &mut Tx<'_>, closure: &Closure) -> Result<String, Ended> {
+    fn run(&self, tx: &mut Tx<'_>, scope: usize, closure: &Closure) -> Result<String, Ended> {
         let mut told = Vec::new();
         for step in &closure.steps {
             match step {
@@ -172,7 +187,16 @@ impl Runner<'_> {
             }
         }
         if let Some(fallback) = &closure.if_refused {
-            tx.if_refused(|w| fallback.iter().for_each(|write| self.write(w, write)));
+            let result = stored(scope, closure.results.refused);
+            tx.if_refused(|w| {
+                fallback.iter().for_each(|write| self.write(w, write));
+                if let Some(result) = result {
+                    w.result(result);
+                }
+            });
+        }
+        if let Some(result) = stored(scope, closure.results.first) {
+            tx.result(result);
         }
         for (source, next) in &closure.points {
             tx.resume_at(SOURCES[*source], position(*next));
@@ -205,16 +229,22 @@ impl Runner<'_> {
     }
 }
 
+/// The result that is given, in a scope that stores one.
+fn stored(scope: usize, given: Option<u8>) -> Option<Vec<u8>> {
+    given.filter(|_| WITH_RESULTS.contains(&scope)).map(result)
+}
+
 /// An item's parts, owned, that an `Id` borrows.
 pub(super) struct Owned {
     bytes: Option<Vec<u8>>,
     also: Option<Vec<u8>>,
     source: Option<String>,
+    payload: Option<Vec<u8>>,
     remember_ms: Option<u64>,
 }
 
 impl Owned {
-    pub(super) fn of(item: &Item) -> Owned {
+    pub(super) fn of(scope: usize, item: &Item) -> Owned {
         let bytes = match item.name {
             Name::Id(n) => Some(id(n)),
             Name::Missing => None,
@@ -226,6 +256,10 @@ impl Owned {
             bytes,
             also,
             source,
+            payload: item
+                .payload
+                .filter(|_| WITH_PAYLOADS.contains(&scope))
+                .map(payload),
             remember_ms: item.remember_ms,
         }
     }
@@ -238,6 +272,9 @@ impl Owned {
         if let Some(source) = &self.source {
             id = id.source(source);
         }
+        if let Some(payload) = &self.payload {
+            id = id.payload(payload);
+        }
         if let Some(ms) = self.remember_ms {
             id = id.remember(Duration::from_millis(ms));
         }
@@ -245,8 +282,8 @@ impl Owned {
     }
 }
 
-pub(super) fn with_id<T>(item: &Item, run: impl FnOnce(Id<'_>) -> T) -> T {
-    run(Owned::of(item).id())
+pub(super) fn with_id<T>(scope: usize, item: &Item, run: impl FnOnce(Id<'_>) -> T) -> T {
+    run(Owned::of(scope, item).id())
 }
 
 fn within(low: Option<i64>, high: Option<i64>) -> std::ops::RangeInclusive<i64> {

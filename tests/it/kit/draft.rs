@@ -6,14 +6,17 @@
 //! - what is refused leaves no row; it leaves its id only with an `if_refused`;
 //! - a sliding scope's duplicate lives on for the retention, never beyond the cap from first
 //!   sight; one commit does that once for an id;
+//! - an id that comes with another payload than it was recorded with is no duplicate but a
+//!   mismatch, and lives no longer for it; where either has none they are the same;
+//! - a result stays with its id;
 //! - items see the rows of those before them.
 
 use std::collections::BTreeMap;
 
 use super::model::{Model, Seen};
 use super::op::{
-    Closure, End, ID_BYTES_MAX, Item, Keep, Name, Step, Table, UNKEYED, WITH_SOURCES, Write, id,
-    source,
+    Closure, End, ID_BYTES_MAX, Item, Keep, Name, Step, Table, UNKEYED, WITH_PAYLOADS,
+    WITH_RESULTS, WITH_SOURCES, Write, id, payload, result, source,
 };
 use super::rows::Rows;
 use super::said::{CLOSURE, INVALID, Kind, Said, maybe_bytes};
@@ -110,11 +113,13 @@ impl<'m> Draft<'m> {
     fn seen(&mut self, scope: usize, item: &Item) -> Option<Said> {
         for id in [own(item), item.also.map(id)].into_iter().flatten() {
             if let Some(Staged::Recorded(seen)) = self.ids.get(&(scope, id.clone())) {
-                return Some(Said::Duplicate(seen.sight()));
+                return Some(judged(scope, item, seen));
             }
             if let Some(seen) = self.model.live(scope, &id, self.now_ms) {
-                let said = Said::Duplicate(seen.sight());
-                self.prolong(scope, id, item, seen.clone());
+                let said = judged(scope, item, seen);
+                if matches!(said, Said::Duplicate(_)) {
+                    self.prolong(scope, id, item, seen.clone());
+                }
                 return Some(said);
             }
         }
@@ -134,6 +139,15 @@ impl<'m> Draft<'m> {
     }
 
     fn record(&mut self, scope: usize, item: &Item, refused: bool) {
+        let given = if refused {
+            item.results.refused
+        } else {
+            item.results.first
+        };
+        self.record_with(scope, item, refused, given);
+    }
+
+    fn record_with(&mut self, scope: usize, item: &Item, refused: bool, given: Option<u8>) {
         let Some(id) = own(item) else { return };
         let ms = match self.model.keeps[scope] {
             Keep::Fixed(ms) => item.remember_ms.unwrap_or(ms),
@@ -146,6 +160,8 @@ impl<'m> Draft<'m> {
             expiry_ms: self.now_ms.saturating_add(ms),
             refused,
             source: kept.map(source),
+            payload: brought(scope, item),
+            result: given.filter(|_| WITH_RESULTS.contains(&scope)).map(result),
         };
         self.ids.insert((scope, id), Staged::Recorded(seen));
     }
@@ -181,7 +197,7 @@ impl<'m> Draft<'m> {
             if self.write_all(fallback)?.is_some() {
                 return Err(INVALID);
             }
-            self.record(scope, item, true);
+            self.record_with(scope, item, true, closure.results.refused);
             return Ok((
                 Said::Refused {
                     write,
@@ -196,7 +212,7 @@ impl<'m> Draft<'m> {
         }
         let unkeyed = own(item).is_none();
         self.unkeyed += u64::from(unkeyed);
-        self.record(scope, item, false);
+        self.record_with(scope, item, false, closure.results.first);
         Ok((Said::First, told))
     }
 
@@ -229,6 +245,24 @@ impl<'m> Draft<'m> {
 
     fn next_count(&self, row: u8) -> u8 {
         incremented(self.rows.get(Table::Guarded, row))
+    }
+}
+
+/// The payload that a scope compares.
+fn brought(scope: usize, item: &Item) -> Option<Vec<u8>> {
+    let compared = WITH_PAYLOADS.contains(&scope);
+    item.payload.filter(|_| compared).map(payload)
+}
+
+/// Whether an id that was seen comes again with its payload.
+fn judged(scope: usize, item: &Item, seen: &Seen) -> Said {
+    let other = brought(scope, item)
+        .zip(seen.payload.as_ref())
+        .is_some_and(|(brought, kept)| brought != *kept);
+    if other {
+        Said::Mismatch(seen.sight())
+    } else {
+        Said::Duplicate(seen.sight())
     }
 }
 

@@ -7,8 +7,8 @@
 use arbitrary::{Arbitrary, Result, Unstructured};
 
 use super::op::{
-    Batch, Closure, End, Failure, Finish, IDS, Item, Keep, Level, Name, Op, Point, SCOPES, SOURCES,
-    Step, Table, Write,
+    Batch, Closure, End, Failure, Finish, IDS, Item, Keep, Level, Name, Op, Point, Results, SCOPES,
+    SOURCES, Step, Table, Write,
 };
 
 /// The steps that bytes stand for, to their end.
@@ -131,6 +131,7 @@ fn bare_item(u: Input<'_, '_>) -> Result<Item> {
         remember_ms: maybe(u, 9, |u| Ok(*u.choose(&RETENTIONS)?))?,
         also: maybe(u, 9, |u| u.int_in_range(0..=29))?,
         source: maybe(u, 3, |u| u.arbitrary())?,
+        payload: maybe(u, 3, |u| u.arbitrary())?,
         ..Item::plain(Name::Missing)
     })
 }
@@ -140,6 +141,7 @@ fn item(u: Input<'_, '_>) -> Result<Item> {
         writes: several(u, 3, write)?,
         if_refused: maybe(u, 4, |u| several(u, 2, write))?,
         declined: once_in(u, 16)?,
+        results: results(u)?,
         ..bare_item(u)?
     })
 }
@@ -158,6 +160,7 @@ fn finish(u: Input<'_, '_>) -> Result<Finish> {
     Ok(Finish {
         committed: !once_in(u, 4)?,
         writes: several(u, 4, write)?,
+        result: maybe(u, 3, |u| u.arbitrary())?,
         points: maybe(u, 4, |u| several(u, 1, point))?.unwrap_or_default(),
     })
 }
@@ -173,6 +176,7 @@ fn closure(u: Input<'_, '_>) -> Result<Closure> {
     let mut closure = Closure {
         steps: several(u, 4, step)?,
         if_refused: maybe(u, 4, |u| several(u, 2, unconditional))?,
+        results: results(u)?,
         points: maybe(u, 6, |u| several(u, 1, point))?.unwrap_or_default(),
         end: *u.choose(&[
             End::Ok,
@@ -191,6 +195,13 @@ fn closure(u: Input<'_, '_>) -> Result<Closure> {
             .retain(|s| !matches!(s, Step::Write(w) if w.is_conditional()));
     }
     Ok(closure)
+}
+
+fn results(u: Input<'_, '_>) -> Result<Results> {
+    Ok(Results {
+        first: maybe(u, 3, |u| u.arbitrary())?,
+        refused: maybe(u, 3, |u| u.arbitrary())?,
+    })
 }
 
 fn point(u: Input<'_, '_>) -> Result<(usize, Point)> {

@@ -12,7 +12,7 @@ use super::said::{Sight, Totals, entry, list, point, row};
 impl Runner<'_> {
     pub(super) fn peek(&self, scope: usize, name: Name) -> Called<String> {
         self.flush()?;
-        with_id(&Item::plain(name), |id| {
+        with_id(scope, &Item::plain(name), |id| {
             let seen = self.scopes[scope].peek(id)?;
             let sight = seen.map(|seen| Sight::of(&seen, self.start));
             Ok(sight.map_or_else(|| "unknown".to_string(), |sight| sight.to_string()))
@@ -105,6 +105,7 @@ impl Runner<'_> {
         Ok(Totals {
             first: v.first,
             duplicates: v.duplicates,
+            mismatches: v.payload_mismatches,
             in_progress: v.in_progress,
             refused: v.refused,
             bad_ids: v.bad_ids,

@@ -20,6 +20,8 @@ pub(crate) struct Seen {
     pub(crate) expiry_ms: u64,
     pub(crate) refused: bool,
     pub(crate) source: Option<String>,
+    pub(crate) payload: Option<Vec<u8>>,
+    pub(crate) result: Option<Vec<u8>>,
 }
 
 impl Seen {
@@ -29,6 +31,7 @@ impl Seen {
             first_ms: self.first_ms,
             refused: self.refused,
             source,
+            result: self.result.clone(),
         }
     }
 }
@@ -242,6 +245,9 @@ impl Model {
         give_out(&finish.writes, &held.first, |i, write| {
             held.items[i].1.writes.push(write)
         });
+        for i in &held.first {
+            held.items[*i].1.results.first = finish.result;
+        }
         let batch = Batch {
             items: held.items,
             points: finish.points.clone(),

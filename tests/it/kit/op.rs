@@ -76,9 +76,18 @@ pub(crate) struct Item {
     pub(crate) remember_ms: Option<u64>,
     pub(crate) also: Option<u8>,
     pub(crate) source: Option<u8>,
+    pub(crate) payload: Option<u8>,
     pub(crate) writes: Vec<Write>,
     pub(crate) if_refused: Option<Vec<Write>>,
     pub(crate) declined: bool,
+    pub(crate) results: Results,
+}
+
+/// What is stored of a first sight, and of a refused one that has an `if_refused`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Results {
+    pub(crate) first: Option<u8>,
+    pub(crate) refused: Option<u8>,
 }
 
 /// A batch.
@@ -99,6 +108,8 @@ pub(crate) struct Finish {
     pub(crate) committed: bool,
     /// Given out in turn to the items that were first.
     pub(crate) writes: Vec<Write>,
+    /// Given to each item that was first.
+    pub(crate) result: Option<u8>,
     pub(crate) points: Vec<(usize, Point)>,
 }
 
@@ -107,6 +118,7 @@ pub(crate) struct Finish {
 pub(crate) struct Closure {
     pub(crate) steps: Vec<Step>,
     pub(crate) if_refused: Option<Vec<Write>>,
+    pub(crate) results: Results,
     pub(crate) points: Vec<(usize, Point)>,
     pub(crate) end: End,
 }
@@ -189,6 +201,10 @@ pub(crate) const KEEPS: [Keep; 6] = [
 ];
 /// The scope that keeps sources.
 pub(crate) const WITH_SOURCES: usize = 1;
+/// The scopes that store results; in others none is given.
+pub(crate) const WITH_RESULTS: [usize; 3] = [1, 3, 4];
+/// The scopes that compare payloads; in others none is given.
+pub(crate) const WITH_PAYLOADS: [usize; 3] = [1, 2, 5];
 /// The scope that processes messages without an id.
 pub(crate) const UNKEYED: usize = 2;
 /// The longest id.
@@ -226,6 +242,16 @@ pub(crate) fn value(v: u8) -> Vec<u8> {
     }
 }
 
+/// A stored result: of several lengths, some longer than all else in a record.
+pub(crate) fn result(n: u8) -> Vec<u8> {
+    vec![n; usize::from(n) * usize::from(n % 16)]
+}
+
+/// A message's body: few, so that they are often the same.
+pub(crate) fn payload(n: u8) -> Vec<u8> {
+    vec![b'p'; usize::from(n % 3) * 40]
+}
+
 /// Where a message comes from.
 pub(crate) fn source(n: u8) -> String {
     format!("source-{}", n % 5)
@@ -239,9 +265,11 @@ impl Item {
             remember_ms: None,
             also: None,
             source: None,
+            payload: None,
             writes: Vec::new(),
             if_refused: None,
             declined: false,
+            results: Results::default(),
         }
     }
 }
@@ -288,6 +316,7 @@ pub(crate) fn bare(items: &[(usize, Item)]) -> Vec<(usize, Item)> {
     let without = |item: &Item| Item {
         writes: Vec::new(),
         if_refused: None,
+        results: Results::default(),
         ..item.clone()
     };
     items

@@ -13,7 +13,7 @@ use super::calls::{Owned, with_id};
 use super::dying;
 use super::op::{
     Batch, Failure, ID_BYTES_MAX, Item, KEEPS, Keep, Op, SCOPES, SOURCES, Table, UNKEYED,
-    WITH_SOURCES,
+    WITH_PAYLOADS, WITH_RESULTS, WITH_SOURCES,
 };
 use super::said::{Said, kind, list};
 
@@ -55,8 +55,8 @@ pub(crate) struct Runner<'a> {
     pub(super) scopes: Vec<Scope>,
     pub(super) tables: [RowTable; 2],
     keeps: [Keep; SCOPES.len()],
-    /// The held batch, and which of its items were first.
-    pub(super) held: Option<(firstseen::Batch, Vec<usize>)>,
+    /// The held batch, which of its items were first, and the items' scopes.
+    pub(super) held: Option<(firstseen::Batch, Vec<usize>, Vec<usize>)>,
     work: Work,
 }
 
@@ -131,12 +131,12 @@ impl<'a> Runner<'a> {
 
     fn try_step(&mut self, op: &Op) -> Called<String> {
         match op {
-            Op::Insert(scope, item) => with_id(item, |id| {
+            Op::Insert(scope, item) => with_id(*scope, item, |id| {
                 let said = Said::of(&self.scopes[*scope].insert(id)?, self.start);
                 Ok(list(&[said]))
             }),
             Op::InsertAll(scope, items) => {
-                let owned: Vec<_> = items.iter().map(Owned::of).collect();
+                let owned: Vec<_> = items.iter().map(|i| Owned::of(*scope, i)).collect();
                 let ids = owned.iter().map(Owned::id);
                 let verdicts = self.scopes[*scope].insert_all(ids)?;
                 Ok(self.said(&verdicts))
@@ -145,7 +145,7 @@ impl<'a> Runner<'a> {
             Op::Hold(items) => self.hold(items),
             Op::Finish(finish) => self.finish(finish),
             Op::Once(scope, item, closure) => self.once(*scope, item, closure),
-            Op::Forget(scope, name) => with_id(&Item::plain(*name), |id| {
+            Op::Forget(scope, name) => with_id(*scope, &Item::plain(*name), |id| {
                 Ok(self.scopes[*scope].forget(id, "a test")?.to_string())
             }),
             Op::Peek(scope, name) => self.peek(*scope, *name),
@@ -270,6 +270,14 @@ fn policy(scope: usize, keep: Keep) -> Policy {
     };
     // Nobody else holds anything for long in one thread: waiting would only cost time.
     let policy = policy.wait(Duration::ZERO).id_bytes_max(ID_BYTES_MAX);
+    let policy = match WITH_RESULTS.contains(&scope) {
+        true => policy.results(),
+        false => policy,
+    };
+    let policy = match WITH_PAYLOADS.contains(&scope) {
+        true => policy.payloads(),
+        false => policy,
+    };
     match scope {
         WITH_SOURCES => policy.sources(),
         UNKEYED => policy.on_missing_id(firstseen::OnMissingId::Process),

@@ -16,6 +16,7 @@ pub(crate) struct Sight {
     pub(crate) first_ms: u64,
     pub(crate) refused: bool,
     pub(crate) source: Option<String>,
+    pub(crate) result: Option<Vec<u8>>,
 }
 
 /// A verdict.
@@ -23,6 +24,7 @@ pub(crate) struct Sight {
 pub(crate) enum Said {
     First,
     Duplicate(Sight),
+    Mismatch(Sight),
     InProgress,
     Refused { write: usize, settled: bool },
     Bad(&'static str),
@@ -44,6 +46,7 @@ pub(crate) const CLOSURE: Kind = "the closure's own";
 pub(crate) struct Totals {
     pub(crate) first: u64,
     pub(crate) duplicates: u64,
+    pub(crate) mismatches: u64,
     pub(crate) in_progress: u64,
     pub(crate) refused: u64,
     pub(crate) bad_ids: u64,
@@ -58,6 +61,7 @@ impl Totals {
         let counter = match said {
             Said::First => &mut self.first,
             Said::Duplicate(_) => &mut self.duplicates,
+            Said::Mismatch(_) => &mut self.mismatches,
             Said::InProgress => &mut self.in_progress,
             Said::Refused { .. } => &mut self.refused,
             Said::Bad(_) => &mut self.bad_ids,
@@ -76,6 +80,7 @@ impl Sight {
             first_ms,
             refused: sighting.was_refused(),
             source,
+            result: sighting.result().map(<[u8]>::to_vec),
         }
     }
 }
@@ -85,6 +90,7 @@ impl Said {
         match verdict {
             Verdict::First(_) => Said::First,
             Verdict::Duplicate(seen) => Said::Duplicate(Sight::of(seen, start)),
+            Verdict::PayloadMismatch(seen) => Said::Mismatch(Sight::of(seen, start)),
             Verdict::InProgress(_) => Said::InProgress,
             Verdict::Refused(refusal) => Said::Refused {
                 write: refusal.write(),
@@ -115,9 +121,14 @@ impl fmt::Display for Sight {
         if self.refused {
             f.write_str(" (refused)")?;
         }
-        self.source
-            .as_ref()
-            .map_or(Ok(()), |source| write!(f, " from {source}"))
+        if let Some(source) = &self.source {
+            write!(f, " from {source}")?;
+        }
+        if let Some(result) = &self.result {
+            let byte = result.first().copied().unwrap_or_default();
+            write!(f, " with {}*{byte}", result.len())?;
+        }
+        Ok(())
     }
 }
 
@@ -126,6 +137,7 @@ impl fmt::Display for Said {
         match self {
             Said::First => f.write_str("first"),
             Said::Duplicate(sight) => write!(f, "duplicate {sight}"),
+            Said::Mismatch(sight) => write!(f, "another payload than {sight}"),
             Said::InProgress => f.write_str("in progress"),
             Said::Refused {
                 write,

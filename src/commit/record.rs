@@ -1,0 +1,150 @@
+//! What settling records of an id: the record of a first sight, and a prolonged one.
+//!
+//! A record's extras are its first sight where the expiry doesn't tell it, the source, whether
+//! it was refused, the payload's fingerprint and the stored result. A prolonged record carries
+//! all of them on: they stay with the id for as long as it is remembered.
+
+use std::ops::Range;
+
+use crate::index::{Extras, FOR_EVER_MS, Hit, Meta, State};
+use crate::policy::Retention;
+use crate::verdict::{Extra, Sighting};
+
+use super::item::Item;
+use super::settle::{Fate, Settling};
+use super::sighting::first_seen_ms;
+
+impl Settling<'_> {
+    /// Whether an item brings another payload than a record was made with. Where either has
+    /// none there is nothing to compare.
+    pub(super) fn is_other_payload(&self, item: &Item, hit: &Hit) -> bool {
+        let brought = self.draft.more(item).and_then(|more| more.fingerprint);
+        let Some((brought, extras)) = brought.zip(hit.extras.as_deref()) else {
+            return false;
+        };
+        let kept = Extras::decode(extras).payload;
+        kept.is_some_and(|kept| kept != brought)
+    }
+
+    /// The same for a record that an earlier item of the batch made.
+    pub(super) fn is_other_payload_within(&self, item: &Item, by: u32) -> bool {
+        let of = |item: &Item| self.draft.more(item).and_then(|more| more.fingerprint);
+        let kept = of(&self.draft.items[by as usize]);
+        of(item)
+            .zip(kept)
+            .is_some_and(|(brought, kept)| brought != kept)
+    }
+
+    /// What is known of an id that an earlier item of the batch recorded.
+    pub(super) fn sighting_within(&self, by: u32, refused: bool) -> Sighting {
+        let first = &self.draft.items[by as usize];
+        let kept = first
+            .source
+            .as_ref()
+            .filter(|_| self.rules[first.scope as usize].sources);
+        let source = kept.and_then(|s| std::str::from_utf8(self.draft.get(s)).ok());
+        let source = source.map(|s| Extras::shortened(s).into());
+        let result = self.draft.result(first, refused).map(Box::from);
+        let extra = Extra {
+            source,
+            refused,
+            result,
+        };
+        Sighting::new(self.decision.now_ms, Some(extra))
+    }
+
+    /// A sliding scope's duplicate moves its expiry, up to the cap from first sight. The record
+    /// is written under the id it was found by, the item's own or its older form.
+    pub(super) fn prolong(&mut self, i: u32, item: &Item, entry: usize, id: &Range<u32>) {
+        let rules = &self.rules[item.scope as usize];
+        let (Retention::Sliding { ms, cap_ms }, Some(hit)) =
+            (rules.in_force(), self.decision.hit(entry))
+        else {
+            return;
+        };
+        let mut extras = Extras::decode(hit.extras.as_deref().unwrap_or_default());
+        let first_ms = first_seen_ms(hit, &extras, &rules.versions);
+        let now_ms = self.decision.now_ms;
+        let ms = item.remember_ms.unwrap_or(ms);
+        let expiry_ms = now_ms
+            .saturating_add(ms)
+            .min(first_ms.saturating_add(cap_ms));
+        if expiry_ms <= hit.meta.expiry_ms {
+            return;
+        }
+        extras.first_seen_ms = Some(first_ms);
+        let stamp = rules.meta.stamp;
+        // An id's own retention has its own class; else the class is one of the scope's, and a
+        // longer one is always a right place.
+        let class = item.remember_ms.and_then(|_| self.decision.class(i));
+        let own = class
+            .map_or(rules.placement, |c| c.slice(expiry_ms))
+            .max(hit.placement);
+        let meta = Meta {
+            stamp,
+            state: State::Seen,
+            over: true,
+            expiry_ms,
+        };
+        self.extras.clear();
+        extras.encode(&mut self.extras);
+        let hash = self.decision.hash(entry);
+        let id = self.draft.get(id);
+        self.log.add(hash, &meta, own, id, Some(&self.extras));
+        self.fates[entry] = Fate::Prolonged;
+    }
+
+    /// Records an item's id as seen.
+    pub(super) fn record(&mut self, i: u32, item: &Item, entry: usize, refused: bool) {
+        self.fates[entry] = Fate::Recorded { by: i, refused };
+        let rules = &self.rules[item.scope as usize];
+        let hit = self.decision.hit(entry);
+        if rules.is_plain && item.is_plain() && !refused && hit.is_none() {
+            // Nearly every record: of a fixed retention, with nothing before it.
+            let (hash, id) = (self.decision.hash(entry), self.draft.get(&item.id));
+            self.log.add(hash, &rules.meta, rules.placement, id, None);
+            return;
+        }
+        self.record_odd(i, item, entry, refused);
+    }
+
+    fn record_odd(&mut self, i: u32, item: &Item, entry: usize, refused: bool) {
+        let rules = &self.rules[item.scope as usize];
+        let now_ms = self.decision.now_ms;
+        let (mut placement, mut expiry_ms) = (rules.placement, rules.meta.expiry_ms);
+        if let (Some(ms), Some(class)) = (item.remember_ms, self.decision.class(i)) {
+            expiry_ms = now_ms.saturating_add(ms).min(FOR_EVER_MS - 1);
+            placement = class.slice(expiry_ms);
+        }
+        if let Retention::Sliding { cap_ms, .. } = rules.in_force() {
+            expiry_ms = expiry_ms.min(now_ms.saturating_add(cap_ms));
+        }
+        let is_derived = item.remember_ms.is_none() && rules.in_force().is_fixed();
+        let source = item.source.as_ref().filter(|_| rules.sources);
+        let extras = Extras {
+            first_seen_ms: (!is_derived).then_some(now_ms),
+            source: source.and_then(|s| std::str::from_utf8(self.draft.get(s)).ok()),
+            refused,
+            payload: self.draft.more(item).and_then(|more| more.fingerprint),
+            result: self.draft.result(item, refused),
+        };
+        let hit = self.decision.hit(entry);
+        if let Some(hit) = hit {
+            placement = placement.max(hit.placement);
+        }
+        let over = hit.is_some();
+        let meta = Meta {
+            over,
+            expiry_ms,
+            ..rules.meta
+        };
+        let (hash, id) = (self.decision.hash(entry), self.draft.get(&item.id));
+        if extras.is_empty() {
+            self.log.add(hash, &meta, placement, id, None);
+        } else {
+            self.extras.clear();
+            extras.encode(&mut self.extras);
+            self.log.add(hash, &meta, placement, id, Some(&self.extras));
+        }
+    }
+}
