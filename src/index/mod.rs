@@ -64,7 +64,7 @@ pub(crate) use append::Member;
 pub(crate) use append::NextFailure;
 pub(crate) use books::Book;
 pub(crate) use classes::{Class, Classes, FOR_EVER};
-pub(crate) use extras::{Extras, SOURCE_BYTES_MAX};
+pub(crate) use extras::{Ended, Extras, SOURCE_BYTES_MAX};
 pub(crate) use hash::{Fingerprint, IdHash};
 pub(crate) use log::LogBuilder;
 pub(crate) use lookup::{Probe, Scratch, Tiers};
