@@ -363,7 +363,10 @@ mod tests {
         assert_eq!(of(IdState::Failed), Action::Ack);
         assert_eq!(of(IdState::DeadLettered), Action::Ack);
         assert!(matches!(of(IdState::OutcomeUnknown), Action::Retry(_)));
-        assert!(matches!(Verdict::<()>::LeaseLost.action(), Action::Retry(_)));
+        assert!(matches!(
+            Verdict::<()>::LeaseLost.action(),
+            Action::Retry(_)
+        ));
         assert_eq!(
             Verdict::<()>::Refused(Refusal::new(0, true)).action(),
             Action::Ack

@@ -99,6 +99,10 @@ impl ClaimRow {
         read(bytes).ok_or_else(|| Error::damaged("a claim is of an unknown form"))
     }
 
+    pub(crate) fn is_held(&self) -> bool {
+        self.phase == Phase::Held
+    }
+
     /// Attempts since the last redrive.
     pub(crate) fn attempts(&self) -> u32 {
         self.attempt - self.pardoned
@@ -192,7 +196,10 @@ mod tests {
         assert_eq!(row().encode(), expected);
         assert_eq!(ClaimRow::decode(&expected).unwrap(), row());
         assert_eq!(&claim_key(0x0102, b"id")[..], b"\x01\x02id");
-        assert_eq!((scope_of(b"\x01\x02id"), id_of(b"\x01\x02id")), (Some(0x0102), &b"id"[..]));
+        assert_eq!(
+            (scope_of(b"\x01\x02id"), id_of(b"\x01\x02id")),
+            (Some(0x0102), &b"id"[..])
+        );
         assert_eq!((scope_of(b"\x01\x02"), scope_of(b"\x01")), (None, None));
     }
 

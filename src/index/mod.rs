@@ -122,6 +122,11 @@ fn random<const N: usize>() -> Result<[u8; N]> {
     Ok(bytes)
 }
 
+/// A number that nobody can guess.
+pub(crate) fn random_number() -> Result<u64> {
+    random().map(u64::from_le_bytes)
+}
+
 /// The index of an open store.
 pub(crate) struct Index {
     pub(crate) engine: Engine,
