@@ -18,12 +18,16 @@ pub(crate) use dead::DeadRow;
 pub(crate) use row::{ClaimRow, Nonce, Phase, claim_key, id_of, scope_of};
 pub(crate) use table::{Change, Claims, Entry, Standing};
 
-/// A claim's row and a dead letter's, read and written again, for tests.
+/// A claim's row, read and written again, for tests.
 #[cfg(feature = "testing")]
-pub(crate) fn rows_again(bytes: &[u8]) -> Option<(String, Vec<u8>)> {
-    if let Ok(row) = ClaimRow::decode(bytes) {
-        return Some((format!("{row:?}"), row.encode()));
-    }
+pub(crate) fn claim_again(bytes: &[u8]) -> Option<(String, Vec<u8>)> {
+    let row = ClaimRow::decode(bytes).ok()?;
+    Some((format!("{row:?}"), row.encode()))
+}
+
+/// A dead letter's row, read and written again, for tests.
+#[cfg(feature = "testing")]
+pub(crate) fn dead_again(bytes: &[u8]) -> Option<(String, Vec<u8>)> {
     let row = DeadRow::decode(bytes).ok()?;
     Some((format!("{row:?}"), row.encode()))
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::catalog::{Catalog, ScopeState};
-use crate::claims::{ClaimRow, Claims, Entry, Standing, id_of, scope_of};
+use crate::claims::{ClaimRow, Claims, Entry, id_of, scope_of};
 use crate::clock;
 use crate::engine::Rep;
 use crate::error::{Error, Result};
@@ -16,7 +16,7 @@ use crate::index::{Book, Index, LogBuilder};
 use crate::options::Durability;
 use crate::verdict::{Verdict, Verdicts};
 
-use super::decide::{Decision, Held};
+use super::decide::Held;
 use super::draft::Draft;
 use super::{Committer, keep_if_unknown};
 
@@ -46,26 +46,6 @@ impl Committer {
         self.index.make_book(Book::Claims)?;
         self.index.make_book(Book::Dead)?;
         Ok(())
-    }
-
-    /// Whether an item of a draft can't be decided because of somebody's claim.
-    pub(super) fn meets_claims(&self, draft: &Draft, decision: &Decision) -> bool {
-        if !decision.has_claims() {
-            return false;
-        }
-        let mut items = (0..).zip(&draft.items);
-        items.any(|(i, item)| {
-            let is_plain = draft.more(item).is_none_or(|more| more.claim.is_none());
-            let may_look = is_plain && item.bad.is_none() && !item.is_unkeyed;
-            if !may_look || decision.is_in_progress(i) {
-                return false;
-            }
-            let forms = [Some(decision.entry(i)), decision.also(i)];
-            forms.into_iter().flatten().any(|entry| {
-                let of = self.claim_of(draft, decision, item, entry);
-                matches!(of, Some((_, Standing::Taken(_))))
-            })
-        })
     }
 
     /// Commits a draft that is about claims; they are acknowledged at their own level.

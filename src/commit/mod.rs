@@ -47,7 +47,7 @@ use crate::options::Durability;
 use crate::position::Position;
 use crate::sync::RwLock;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::verdict::{Sighting, Verdicts};
+use crate::verdict::{Sighting, Verdict, Verdicts};
 
 pub(crate) use audit::AuditRow;
 #[cfg(feature = "testing")]
@@ -224,15 +224,16 @@ impl Committer {
             ..
         }: &mut Spare,
     ) -> Result<(Verdicts, Outcome)> {
-        let is_open = decision.has_in_progress() || self.meets_claims(draft, decision);
-        if is_open && draft.is_unconditional() {
-            self.counters.undecided.fetch_add(1, Ordering::Relaxed);
-            let verdicts = self.preview(draft, decision)?;
-            let text = "another caller still holds an id of a batch with unconditional writes";
-            return Err(Error::new(ErrorKind::Undecided, text).with_verdicts(verdicts));
+        if decision.has_in_progress() && draft.is_unconditional() {
+            return Err(self.undecided(draft, decision)?);
         }
         let rows = self.lock_rows(draft)?;
         let settled = self.settle(draft, decision, log, out)?;
+        let is_open = |verdict: &Verdict| matches!(verdict, Verdict::InProgress(_));
+        if decision.has_claims() && draft.is_unconditional() && settled.verdicts.iter().any(is_open)
+        {
+            return Err(self.undecided(draft, decision)?);
+        }
         if log.is_empty() && out.is_empty() {
             // Step 7: nothing to write.
             self.count(draft, &settled.verdicts);
@@ -263,6 +264,15 @@ impl Committer {
         self.count(draft, &settled.verdicts);
         self.counters.commit(ids, settled.unkeyed);
         Ok((settled.verdicts, outcome))
+    }
+
+    /// The error of a batch whose unconditional writes must wait for an id that another caller
+    /// holds or has claimed.
+    fn undecided(&self, draft: &Draft, decision: &Decision) -> Result<Error> {
+        self.counters.undecided.fetch_add(1, Ordering::Relaxed);
+        let verdicts = self.preview(draft, decision)?;
+        let text = "another caller still holds an id of a batch with unconditional writes";
+        Ok(Error::new(ErrorKind::Undecided, text).with_verdicts(verdicts))
     }
 
     /// Steps 8 to 12 for one commit. What is buffered goes first.
