@@ -17,7 +17,7 @@ use super::settle::{Fate, Settling};
 use super::sighting::{first_seen_ms, id_state};
 
 /// How an id comes to its record.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct How {
     pub(super) refused: bool,
     pub(super) ended: Ended,
@@ -38,32 +38,39 @@ impl Settling<'_> {
     }
 
     /// The same for a record that an earlier item of the batch made.
-    pub(super) fn is_other_payload_within(&self, item: &Item, by: u32) -> bool {
+    pub(super) fn is_other_payload_within(&self, item: &Item, by: u32, entry: usize) -> bool {
         let of = |item: &Item| self.draft.more(item).and_then(|more| more.fingerprint);
-        let kept = of(&self.draft.items[by as usize]);
+        let first = &self.draft.items[by as usize];
+        let claim = self.claim_row(by, first, entry);
+        let carried = claim.and_then(|claim| Extras::decode(&claim.row.extras).payload);
+        let kept = of(first).or(carried);
         of(item)
             .zip(kept)
             .is_some_and(|(brought, kept)| brought != kept)
     }
 
     /// What is known of an id that an earlier item of the batch recorded.
-    pub(super) fn sighting_within(&self, by: u32, refused: bool, ended: Ended) -> Sighting {
+    pub(super) fn sighting_within(&self, by: u32, entry: usize, how: How) -> Sighting {
         let first = &self.draft.items[by as usize];
+        let claim = self.claim_row(by, first, entry);
+        let carried = claim.as_ref().map(|c| Extras::decode(&c.row.extras));
         let kept = first
             .source
             .as_ref()
             .filter(|_| self.rules[first.scope as usize].sources);
         let source = kept.and_then(|s| std::str::from_utf8(self.draft.get(s)).ok());
-        let source = source.map(|s| Extras::shortened(s).into());
-        let result = self.draft.result(first, refused).map(Box::from);
+        let source = source.map(Extras::shortened);
         let extra = Extra {
-            source,
-            refused,
-            result,
-            state: id_state(ended),
-            ..Extra::default()
+            source: source.or(carried.and_then(|c| c.source)).map(Box::from),
+            refused: how.refused,
+            result: self.draft.result(first, how.refused).map(Box::from),
+            state: id_state(how.ended),
+            attempt: how.attempt,
         };
-        Sighting::new(self.decision.now_ms, Some(extra))
+        let first_ms = claim
+            .as_ref()
+            .map_or(self.decision.now_ms, |c| c.row.first_ms);
+        Sighting::new(first_ms, Some(extra))
     }
 
     /// A sliding scope's duplicate moves its expiry, up to the cap from first sight. The record
@@ -121,8 +128,7 @@ impl Settling<'_> {
         if rules.is_plain && item.is_plain() && !refused && is_new {
             self.fates[entry] = Fate::Recorded {
                 by: i,
-                refused,
-                ended: Ended::Done,
+                how: How::default(),
             };
             // Nearly every record: of a fixed retention, with nothing before it.
             let (hash, id) = (self.decision.hash(entry), self.draft.get(&item.id));
@@ -165,11 +171,7 @@ impl Settling<'_> {
             ended,
             attempt,
         } = how;
-        self.fates[entry] = Fate::Recorded {
-            by: i,
-            refused,
-            ended,
-        };
+        self.fates[entry] = Fate::Recorded { by: i, how };
         let claim = self.claim_row(i, item, entry);
         let kept = claim.as_ref().map(|c| Extras::decode(&c.row.extras));
         let rules = &self.rules[item.scope as usize];

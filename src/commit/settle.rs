@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::claims::Change;
 use crate::engine::Rep;
 use crate::error::{Error, Result};
-use crate::index::{Ended, FOR_EVER, FOR_EVER_MS, LogBuilder, Meta, Slice, Stamp, State};
+use crate::index::{FOR_EVER, FOR_EVER_MS, LogBuilder, Meta, Slice, Stamp, State};
 use crate::policy::Retention;
 use crate::verdict::{IdState, InProgress, Refusal, Verdict, Verdicts};
 
@@ -17,6 +17,7 @@ use super::decide::{ASK_AGAIN, Decision};
 use super::draft::Draft;
 use super::evaluate::Overlay;
 use super::item::Item;
+use super::record::How;
 use super::sighting::sighting;
 use super::write::{What, When, Write};
 
@@ -44,8 +45,7 @@ pub(super) enum Fate {
     /// By this item.
     Recorded {
         by: u32,
-        refused: bool,
-        ended: Ended,
+        how: How,
     },
     /// A duplicate whose expiry this batch has moved already.
     Prolonged,
@@ -319,9 +319,9 @@ impl Settling<'_> {
         let also = self.decision.also(i).zip(item.also.as_ref());
         let older = also.map(|(entry, id)| (entry, id.clone()));
         for (entry, id) in [(entry, item.id.clone())].into_iter().chain(older) {
-            if let Fate::Recorded { by, refused, ended } = self.fates[entry] {
-                let sighting = self.sighting_within(by, refused, ended);
-                return Some(match self.is_other_payload_within(item, by) {
+            if let Fate::Recorded { by, how } = self.fates[entry] {
+                let sighting = self.sighting_within(by, entry, how);
+                return Some(match self.is_other_payload_within(item, by, entry) {
                     true => Verdict::PayloadMismatch(sighting),
                     false => Verdict::seen(sighting),
                 });
