@@ -29,6 +29,29 @@ pub enum AuditEvent {
         /// Where it was set to.
         to: Position,
     },
+    /// A dead letter was made claimable again ([`Scope::redrive`](crate::Scope::redrive)).
+    Redriven {
+        /// The scope's name.
+        scope: String,
+        /// The id.
+        id: Bytes,
+    },
+    /// A dead letter was removed ([`Scope::purge`](crate::Scope::purge)).
+    Purged {
+        /// The scope's name.
+        scope: String,
+        /// The id.
+        id: Bytes,
+    },
+    /// An unknown outcome was decided ([`Scope::decide`](crate::Scope::decide)).
+    Decided {
+        /// The scope's name.
+        scope: String,
+        /// The id.
+        id: Bytes,
+        /// `done`, `failed` or `retry`.
+        outcome: String,
+    },
 }
 
 /// One entry of the audit.
@@ -76,6 +99,35 @@ fn entry(row: AuditRow) -> Result<AuditEntry> {
             },
             why,
         ),
+        AuditRow::Redrive {
+            at_ms,
+            scope,
+            id,
+            why,
+        } => {
+            let id = Bytes::from(id);
+            (at_ms, AuditEvent::Redriven { scope, id }, why)
+        }
+        AuditRow::Purge {
+            at_ms,
+            scope,
+            id,
+            why,
+        } => {
+            let id = Bytes::from(id);
+            (at_ms, AuditEvent::Purged { scope, id }, why)
+        }
+        AuditRow::Decided {
+            at_ms,
+            scope,
+            id,
+            outcome,
+            why,
+        } => {
+            let id = Bytes::from(id);
+            let event = AuditEvent::Decided { scope, id, outcome };
+            (at_ms, event, why)
+        }
         AuditRow::Rewind {
             at_ms,
             source,

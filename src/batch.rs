@@ -6,7 +6,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::commit::{Decision, Draft, DraftCaps, Op, Submission, When, counter_bounds};
+use crate::claim::Claim;
+use crate::commit::{ClaimOp, Decision, Draft, DraftCaps, Op, Submission, When, counter_bounds};
 use crate::error::{Error, Recorded, Result};
 use crate::id::Id;
 use crate::options::Durability;
@@ -79,6 +80,25 @@ impl Batch {
             self.draft.fail(Error::foreign("the scope"));
         }
         let item = self.draft.add_item(&scope.used, &id.into(), caps);
+        Writes::new(&self.shared, &mut self.draft, caps, (item, When::First))
+    }
+
+    /// Completes a claim with this commit; see [`Claim::complete`](crate::Claim::complete). The
+    /// item's verdict is `First` if it did, `LeaseLost` if the claim is somebody else's by now. A
+    /// claim that was not started must not be dropped before the commit.
+    pub fn complete(&mut self, claim: &Claim, result: impl AsRef<[u8]>) -> Writes<'_> {
+        let caps = self.shared.caps;
+        let (scope, lease) = claim.lease();
+        if self.held.is_some() {
+            self.draft
+                .fail(Error::invalid("a held batch takes no more items"));
+        }
+        if !Arc::ptr_eq(&scope.shared, &self.shared) {
+            self.draft.fail(Error::foreign("the claim"));
+        }
+        let op = ClaimOp::Complete(lease.nonce);
+        let item = lease.add_to(&mut self.draft, &lease.used, op, caps);
+        self.draft.end_with(item, result.as_ref(), caps);
         Writes::new(&self.shared, &mut self.draft, caps, (item, When::First))
     }
 
@@ -398,6 +418,17 @@ impl<'a> Writes<'a> {
     /// ```
     pub fn result(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
         self.draft.set_result(self.to, bytes.as_ref(), self.caps);
+        self
+    }
+
+    /// Gives the message up, in the same commit: its id is recorded as dead-lettered, and `why`
+    /// (at most 1,024 bytes of it) and the payload are kept with the store's dead letters
+    /// ([`Scope::dead_letters`](crate::Scope::dead_letters)). For messages that can't be
+    /// processed, however often they come. The item's verdict is `First`; later ones are
+    /// [`DeadLettered`](crate::Verdict::DeadLettered). In an `if_refused`: instead, when it takes
+    /// effect.
+    pub fn dead_letter(&mut self, why: &str, payload: &[u8]) -> &mut Self {
+        self.draft.set_dead(self.to, (why, payload), self.caps);
         self
     }
 

@@ -36,9 +36,20 @@ pub(crate) struct ScopeState {
     versions: RwLock<Arc<[Retention]>>,
     classes: AtomicU32,
     dropped: AtomicBool,
+    /// Whether ids of it may have claims; set before the first one is made.
+    claimed: AtomicBool,
 }
 
 impl ScopeState {
+    /// Whether its ids' claims must be asked for. Once true it stays so.
+    pub(crate) fn has_claims(&self) -> bool {
+        self.claimed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn expect_claims(&self) {
+        self.claimed.store(true, Ordering::Release);
+    }
+
     /// The retentions it ever had; the last one is in force.
     pub(crate) fn versions(&self) -> Arc<[Retention]> {
         Arc::clone(&self.versions.read())
@@ -197,6 +208,7 @@ impl Catalog {
             versions: RwLock::new([policy.retention].into()),
             classes: AtomicU32::new(0),
             dropped: AtomicBool::new(false),
+            claimed: AtomicBool::new(false),
         };
         let classes = 1 << self.class_of(&policy.retention)?;
         self.put(scope.row(&[policy.retention], classes, false))?;
@@ -214,6 +226,11 @@ impl Catalog {
             .iter()
             .find(|s| s.name == name && !s.is_dropped())
             .cloned()
+    }
+
+    /// The scope of a number, dropped ones included.
+    pub(crate) fn scope_of(&self, number: u16) -> Option<Arc<ScopeState>> {
+        self.inner.lock().scopes.get(usize::from(number)).cloned()
     }
 
     pub(crate) fn scope_names(&self) -> Vec<String> {
@@ -265,13 +282,13 @@ impl Catalog {
     }
 
     /// Drops a scope: its ids are never asked again, and leave with their generations.
-    pub(crate) fn drop_scope(&self, name: &str) -> Result<bool> {
+    pub(crate) fn drop_scope(&self, name: &str) -> Result<Option<u16>> {
         let inner = self.inner.lock();
         let found = inner
             .scopes
             .iter()
             .find(|s| s.name == name && !s.is_dropped());
-        let Some(scope) = found else { return Ok(false) };
+        let Some(scope) = found else { return Ok(None) };
         self.put(scope.row(&scope.versions(), scope.classes(), true))?;
         scope.dropped.store(true, Ordering::Release);
         let dropped = inner
@@ -280,7 +297,7 @@ impl Catalog {
             .filter(|s| s.is_dropped())
             .map(|s| s.number);
         self.index.set_dropped_scopes(dropped.collect());
-        Ok(true)
+        Ok(Some(scope.number))
     }
 
     /// Lets a scope's ids be placed in the class of another retention, its own for one id.

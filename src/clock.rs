@@ -290,6 +290,11 @@ impl Timekeeper {
         now
     }
 
+    /// Monotonic time in milliseconds, for what no clock's correction may cut short.
+    pub(crate) fn mono_ms(&self) -> u64 {
+        self.clock.mono_ms()
+    }
+
     /// Believes wall time as it is now, however far ahead.
     pub(crate) fn accept(&self) {
         let (wall, mono) = (self.clock.wall_ms(), self.clock.mono_ms());

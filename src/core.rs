@@ -7,12 +7,14 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use crate::background::Background;
 use crate::catalog::{Caps, Catalog};
+use crate::claims::Claims;
 use crate::clock::{self, ClockState, Stopwatch, millis};
-use crate::commit::{Committer, DraftCaps, Lane};
+use crate::commit::{Committer, DraftCaps, Lane, load_claims};
 use crate::engine::{Home, Settings};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{self, Index, Limits, Opening};
 use crate::options::{Durability, Options};
+use crate::renewals::Renewals;
 use crate::resources::Resources;
 use crate::stats::{Health, Stats};
 use crate::sync::Mutex;
@@ -21,7 +23,9 @@ use crate::sync::Mutex;
 pub(crate) struct Core {
     pub(crate) committer: Arc<Committer>,
     pub(crate) lane: Lane,
+    pub(crate) renewals: Renewals,
     pub(crate) durability: Durability,
+    pub(crate) claims_durability: Durability,
     pub(crate) caps: DraftCaps,
     pub(crate) resources: Resources,
     recovered_short: Option<(u64, u64)>,
@@ -30,6 +34,7 @@ pub(crate) struct Core {
     floor_renewed: Mutex<Stopwatch>,
     space_checked: Mutex<Stopwatch>,
     stop_checked: Mutex<Stopwatch>,
+    claims_swept: Mutex<Stopwatch>,
     /// Declared last: the directory is ours until everything else is gone.
     _lock: Option<File>,
 }
@@ -48,6 +53,8 @@ const FLOOR_EVERY: Duration = Duration::from_secs(1);
 const SPACE_EVERY: Duration = Duration::from_millis(20);
 /// How often RocksDB's write stop is looked at.
 const STOP_EVERY: Duration = Duration::from_millis(200);
+/// How often claims that have expired are removed.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
 /// Bounds of a log's memtable.
 const LOG_BUFFER_BYTES_MIN: usize = 4 << 20;
 const LOG_BUFFER_BYTES_MAX: usize = 256 << 20;
@@ -82,11 +89,16 @@ impl Core {
             tables: options.tables_max as usize,
         };
         let catalog = Arc::new(Catalog::load(Arc::clone(&index), opened.tables, caps)?);
-        let committer = Committer::new(index, catalog, options.wait_max, options.closures_twice);
+        let claims = Claims::new(index::random_number()?, options.claims_max);
+        load_claims(&index, &catalog, &claims)?;
+        let how = (options.wait_max, options.closures_twice);
+        let committer = Committer::new(index, catalog, claims, how);
         let core = Core {
             committer: Arc::new(committer),
             lane: Lane::default(),
+            renewals: Renewals::default(),
             durability: options.durability,
+            claims_durability: options.claims_durability,
             caps: DraftCaps {
                 items: options.batch_items_max,
                 bytes: options.batch_bytes_max,
@@ -98,6 +110,7 @@ impl Core {
             floor_renewed: Mutex::new(Stopwatch::start()),
             space_checked: Mutex::new(Stopwatch::start()),
             stop_checked: Mutex::new(Stopwatch::start()),
+            claims_swept: Mutex::new(Stopwatch::start()),
             _lock: opened.lock,
         };
         core.index().check_free()?;
@@ -168,6 +181,7 @@ impl Core {
     fn close(&self, mode: CloseMode) -> Result<()> {
         self.index().begin_close();
         self.lane.close();
+        self.renewals.close();
         match mode {
             CloseMode::Sync => self.committer.close(),
             #[cfg(feature = "testing")]
@@ -199,6 +213,10 @@ impl Core {
         let closed = self.close(CloseMode::Sync);
         self.let_go(by);
         closed
+    }
+
+    fn sweep_is_due(&self) -> bool {
+        self.committer.claims.len() > 0 && self.claims_swept.lock().elapsed() >= SWEEP_EVERY
     }
 
     fn wait_unused(self: Arc<Self>, by: Instant) -> Result<()> {
@@ -289,7 +307,7 @@ impl Background for Core {
         if index.space.awaits_probe() {
             return index.probe_is_due();
         }
-        floor_is_due || index.is_due()
+        floor_is_due || index.is_due() || self.sweep_is_due()
     }
 
     fn work(&self) {
@@ -305,6 +323,11 @@ impl Background for Core {
             && let Err(error) = self.index().renew_floor()
         {
             log::error!("the floor was not renewed: {error}");
+        }
+        if self.claims_swept.lock().restart_after(SWEEP_EVERY)
+            && let Err(error) = self.committer.sweep_claims()
+        {
+            log::warn!("expired claims were not removed: {error}");
         }
         // Kept in `stopped`, for `health()` and for callers that wait for room.
         let _ = self.index().maintain();

@@ -33,6 +33,10 @@ pub enum ErrorKind {
     /// A limit or the disk is full. Nothing was recorded; reads still work. A full disk passes:
     /// try again.
     Full,
+    /// Another call has the id by now: the claim's lease ran out and it was taken over, or it was
+    /// ended or forgotten. Nothing was recorded; what the caller did outside the store counts no
+    /// more.
+    LeaseLost,
     /// The store stopped writing after a failed write or sync: close it and open it again.
     Degraded,
     /// Stored bytes are damaged, or of a format this release does not know.

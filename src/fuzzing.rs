@@ -4,6 +4,7 @@
 //! Hidden, and of feature `testing` only: what is here follows the format and promises nothing.
 
 use crate::catalog::{scope_again, table_again};
+use crate::claims::{claim_again, dead_again};
 use crate::commit::audit_again;
 use crate::engine::Rep;
 use crate::error::Result;
@@ -49,11 +50,15 @@ pub enum Stored {
     Position,
     /// The key of an audit row (16 bytes), and its value.
     Audit,
+    /// A claim.
+    Claim,
+    /// A dead letter.
+    DeadLetter,
 }
 
 impl Stored {
     /// All of them.
-    pub const ALL: [Stored; 16] = [
+    pub const ALL: [Stored; 18] = [
         Stored::Log,
         Stored::LogNumber,
         Stored::Page,
@@ -70,6 +75,8 @@ impl Stored {
         Stored::Extras,
         Stored::Position,
         Stored::Audit,
+        Stored::Claim,
+        Stored::DeadLetter,
     ];
 
     /// Whether one value has one form, so that what was read and is written again has the same
@@ -103,6 +110,8 @@ pub fn again(stored: Stored, bytes: &[u8]) -> Option<(String, Vec<u8>)> {
             Some((format!("{position:?}"), position.encode()))
         }
         Stored::Audit => audit_again(bytes),
+        Stored::Claim => claim_again(bytes),
+        Stored::DeadLetter => dead_again(bytes),
     }
 }
 

@@ -20,6 +20,7 @@ pub struct Id<'a> {
     pub(crate) remember: Option<Duration>,
     pub(crate) also: Option<&'a [u8]>,
     pub(crate) payload: Option<&'a [u8]>,
+    pub(crate) reference: Option<&'a [u8]>,
 }
 
 impl<'a> Id<'a> {
@@ -35,6 +36,7 @@ impl<'a> Id<'a> {
             remember: None,
             also: None,
             payload: None,
+            reference: None,
         }
     }
 
@@ -44,6 +46,7 @@ impl<'a> Id<'a> {
             && self.remember.is_none()
             && self.also.is_none()
             && self.payload.is_none()
+            && self.reference.is_none()
     }
 
     /// Where the message came from. Kept if the scope keeps sources
@@ -67,6 +70,15 @@ impl<'a> Id<'a> {
     #[must_use]
     pub fn also<T: AsRef<[u8]> + ?Sized>(mut self, old: &'a T) -> Id<'a> {
         self.also = Some(old.as_ref());
+        self
+    }
+
+    /// Where the message's payload can be read again, as a topic, partition and offset or an
+    /// object's name: kept with a claim of the id, and in its dead letter if it is given up. At
+    /// most 1,024 bytes; more is `Invalid`. Only claims keep it.
+    #[must_use]
+    pub fn reference<T: AsRef<[u8]> + ?Sized>(mut self, place: &'a T) -> Id<'a> {
+        self.reference = Some(place.as_ref());
         self
     }
 

@@ -11,6 +11,8 @@
 //! - [`Batch`]: many ids, their rows, and the source's resume point, in one commit.
 //! - [`Table`]: the caller's rows; in a guarded one, conditions and closures never lose an
 //!   update.
+//! - [`Scope::claim`]: an id taken for work outside the store, with a lease, attempts and dead
+//!   letters.
 //! - [`Durability`]: when a commit returns, and what a crash may take.
 //!
 //! The atomicity covers the rows of the store's own tables. An effect elsewhere (another
@@ -48,9 +50,12 @@ mod audit;
 mod background;
 mod batch;
 mod catalog;
+mod claim;
+mod claims;
 mod clock;
 mod commit;
 mod core;
+mod dead;
 mod engine;
 mod error;
 mod front;
@@ -67,9 +72,11 @@ mod policy;
 mod position;
 #[cfg(feature = "raw")]
 mod raw;
+mod renewals;
 mod report;
 mod resources;
 mod scope;
+mod scope_claims;
 mod stats;
 mod store;
 mod stores;
@@ -81,16 +88,18 @@ mod verify;
 
 pub use audit::{AuditEntry, AuditEvent, AuditScan};
 pub use batch::{Batch, Submitted, Writes};
+pub use claim::{Claim, ClaimEntry, Decided, Failure, Token};
 #[cfg(feature = "testing")]
 pub use clock::ManualClock;
 pub use clock::{Clock, ClockState};
+pub use dead::{DeadLetter, DeadLetters};
 #[cfg(feature = "testing")]
-pub use engine::{Failure, Injection, Place};
+pub use engine::{Injected, Injection, Place};
 pub use error::{Error, ErrorKind, Recorded, Result};
 pub use id::Id;
 pub use key::{Key, KeyError, Part, Parts, header};
 pub use options::{Durability, Options};
-pub use policy::{OnMissingId, Policy, days};
+pub use policy::{OnMissingId, OnUnknown, Policy, days};
 pub use position::Position;
 #[cfg(all(feature = "testing", feature = "raw"))]
 #[doc(hidden)]
@@ -101,7 +110,8 @@ pub use report::{Area, Checked, Fault, Progress, Remedy, Report};
 pub use resources::Resources;
 pub use scope::{Scan, Scope};
 pub use stats::{
-    BackgroundStats, FilterStats, GenerationStats, Health, Stats, TierStats, VerdictStats,
+    BackgroundStats, ClaimStats, FilterStats, GenerationStats, Health, Stats, TierStats,
+    VerdictStats,
 };
 #[cfg(feature = "testing")]
 pub use store::NextCommit;
@@ -109,7 +119,7 @@ pub use store::Store;
 pub use stores::Stores;
 pub use table::{Table, TableScan, Value};
 pub use tx::Tx;
-pub use verdict::{Action, BadId, InProgress, Refusal, Sighting, Verdict, Verdicts};
+pub use verdict::{Action, BadId, IdState, InProgress, Refusal, Sighting, Verdict, Verdicts};
 pub use verify::verify;
 
 /// Runs the examples of the README.

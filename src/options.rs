@@ -55,6 +55,8 @@ pub struct Options {
     pub(crate) generations_max: u32,
     pub(crate) scopes_max: u16,
     pub(crate) tables_max: u32,
+    pub(crate) claims_max: usize,
+    pub(crate) claims_durability: Durability,
     pub(crate) segment_ids_max: Option<usize>,
     pub(crate) background: bool,
     pub(crate) closures_twice: bool,
@@ -90,6 +92,8 @@ impl Options {
             generations_max: 32,
             scopes_max: 1024,
             tables_max: 1024,
+            claims_max: 100_000,
+            claims_durability: Durability::Synced,
             segment_ids_max: None,
             background: true,
             closures_twice: false,
@@ -172,6 +176,23 @@ impl Options {
     /// The most tables a store may have; each is a column family. Default: 1,024.
     pub fn tables_max(mut self, tables: u32) -> Options {
         self.tables_max = tables;
+        self
+    }
+
+    /// The most claims ([`Scope::claim`](crate::Scope::claim)) a store may have that are not
+    /// completed yet, those that wait for their next attempt included; they are kept in memory,
+    /// some 300 bytes each. Beyond it a claim is `Full`. Default: 100,000.
+    pub fn claims_max(mut self, claims: usize) -> Options {
+        self.claims_max = claims;
+        self
+    }
+
+    /// The level of what is done with claims: taking, renewing, completing, failing, releasing
+    /// them. Their effects lie outside the store, so that a claim which a power failure takes may
+    /// be an effect that happens twice. `Buffered` counts as `Written`. Default:
+    /// [`Durability::Synced`].
+    pub fn claims_durability(mut self, level: Durability) -> Options {
+        self.claims_durability = level;
         self
     }
 
@@ -304,6 +325,7 @@ impl Options {
             "scopes_max must be 1 to 65,000",
         );
         check(self.tables_max >= 1, "tables_max must be 1 or more");
+        check(self.claims_max >= 1, "claims_max must be 1 or more");
         check(
             self.segment_ids_max != Some(0),
             "segment_ids_max must be 1 or more",

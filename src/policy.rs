@@ -62,6 +62,22 @@ pub enum OnMissingId {
     Process,
 }
 
+/// What becomes of a claim whose holder doesn't know whether the effect took place
+/// ([`Claim::outcome_unknown`](crate::Claim::outcome_unknown)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum OnUnknown {
+    /// It stays as it is until [`Scope::decide`](crate::Scope::decide) says what happened; calls
+    /// meanwhile answer [`OutcomeUnknown`](crate::Verdict::OutcomeUnknown).
+    #[default]
+    Hold,
+    /// The next attempt may begin, as after a failure that may be retried: for effects that may
+    /// happen twice, or that the other side dedups by the id.
+    Retry,
+    /// The effect is taken to have happened: later calls are duplicates.
+    Done,
+}
+
 /// The policy of a scope.
 ///
 /// ```
@@ -78,6 +94,11 @@ pub struct Policy {
     pub(crate) on_missing_id: OnMissingId,
     pub(crate) id_bytes_max: usize,
     pub(crate) sources: bool,
+    pub(crate) lease: Duration,
+    pub(crate) attempts_max: Option<u32>,
+    pub(crate) backoff: Duration,
+    pub(crate) on_unknown: OnUnknown,
+    pub(crate) takes_over_dead_runs: bool,
     pub(crate) payloads: bool,
     pub(crate) results: bool,
     pub(crate) result_bytes_max: usize,
@@ -98,6 +119,11 @@ impl Policy {
             on_missing_id: OnMissingId::default(),
             id_bytes_max: 4096,
             sources: false,
+            lease: Duration::from_secs(30),
+            attempts_max: None,
+            backoff: Duration::ZERO,
+            on_unknown: OnUnknown::default(),
+            takes_over_dead_runs: false,
             payloads: false,
             results: false,
             result_bytes_max: 4096,
@@ -210,6 +236,55 @@ impl Policy {
         Ok(())
     }
 
+    /// For how long a claim keeps its id from others unless it is renewed
+    /// ([`Scope::claim`](crate::Scope::claim)), in whole milliseconds. It starts with the call.
+    /// A claim that was started renews itself, so the lease bounds how long a *dead* holder
+    /// blocks an id, not how long the work may take. 1 ms to 200 years, default 30 s. Not stored.
+    pub fn lease(mut self, lease: Duration) -> Policy {
+        self.lease = lease;
+        self
+    }
+
+    /// After so many attempts without an outcome an id is dead-lettered; 1 or more. Attempts
+    /// survive crashes and only rise. Default: no limit. Not stored.
+    pub fn attempts_max(mut self, attempts: u32) -> Policy {
+        self.attempts_max = Some(attempts);
+        self
+    }
+
+    /// For how long an id rests after an attempt that failed and may be retried. Default: not at
+    /// all. Not stored.
+    pub fn backoff(mut self, pause: Duration) -> Policy {
+        self.backoff = pause;
+        self
+    }
+
+    /// What becomes of a claim whose outcome nobody knows. Default: it is held for a decision.
+    /// Not stored.
+    pub fn on_unknown(mut self, rule: OnUnknown) -> Policy {
+        self.on_unknown = rule;
+        self
+    }
+
+    /// Claims of an earlier run of the store, whose process is gone, don't keep their ids until
+    /// the lease ends: the next call takes them over at once. Only where the work of that process
+    /// ended with it. Not stored.
+    pub fn take_over_dead_runs(mut self) -> Policy {
+        self.takes_over_dead_runs = true;
+        self
+    }
+
+    /// Whether a claim may end with this result.
+    pub(crate) fn check_claim_result(&self, bytes: &[u8]) -> Result<()> {
+        if bytes.len() <= self.result_bytes_max {
+            return Ok(());
+        }
+        let (len, max) = (bytes.len(), self.result_bytes_max);
+        Err(Error::invalid(format!(
+            "a result has {len} bytes, more than {max} (`result_bytes_max`)"
+        )))
+    }
+
     /// Every violation at once, in one error.
     pub(crate) fn validate(&self, scope: &str) -> Result<()> {
         let mut wrong = Vec::new();
@@ -231,6 +306,13 @@ impl Policy {
                 "the retention of {ms} ms is shorter than the redelivery horizon of {} ms",
                 millis(horizon)
             ));
+        }
+        check_duration(&mut wrong, "the lease", millis(self.lease));
+        if self.attempts_max == Some(0) {
+            wrong.push("attempts_max must be 1 or more".to_string());
+        }
+        if millis(self.backoff) > DURATION_MS_MAX {
+            wrong.push("the backoff is longer than 200 years".to_string());
         }
         if !(1..=ID_BYTES_MAX).contains(&self.id_bytes_max) {
             wrong.push(format!("id_bytes_max must be 1 to {ID_BYTES_MAX}"));

@@ -27,6 +27,10 @@ pub enum Area {
     ResumePoints,
     /// The audit.
     Audit,
+    /// Claims.
+    Claims,
+    /// Dead letters.
+    DeadLetters,
     /// The rows of a table.
     Table,
 }
@@ -42,6 +46,8 @@ impl fmt::Display for Area {
             Area::Catalog => "catalog",
             Area::ResumePoints => "resume points",
             Area::Audit => "audit",
+            Area::Claims => "claims",
+            Area::DeadLetters => "dead letters",
             Area::Table => "table",
         })
     }

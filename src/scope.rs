@@ -188,7 +188,7 @@ impl Scope {
         })
     }
 
-    fn check_not_dropped(&self) -> Result<()> {
+    pub(crate) fn check_not_dropped(&self) -> Result<()> {
         if self.used.state.is_dropped() {
             return Err(Error::invalid(format!(
                 "scope {:?} was dropped",

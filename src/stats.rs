@@ -10,6 +10,8 @@ use crate::clock::ClockState;
 pub struct Stats {
     /// Verdicts by kind.
     pub verdicts: VerdictStats,
+    /// Claims.
+    pub claims: ClaimStats,
     /// Items without an id that a policy let through.
     pub unkeyed: u64,
     /// Ids forgotten by request.
@@ -81,6 +83,32 @@ pub struct VerdictStats {
     pub declined: u64,
     /// Seen before with another payload.
     pub payload_mismatches: u64,
+    /// Failed for good.
+    pub failed: u64,
+    /// Dead-lettered.
+    pub dead_lettered: u64,
+    /// Outcome unknown.
+    pub outcome_unknown: u64,
+}
+
+/// Claims, and what was done with them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClaimStats {
+    /// Claims there are now, those included that wait for an attempt or a decision.
+    pub now: u64,
+    /// Claims taken.
+    pub taken: u64,
+    /// Completed.
+    pub completed: u64,
+    /// Failed for good.
+    pub failed: u64,
+    /// Attempts that ended without an outcome: failed, released, unknown.
+    pub retried: u64,
+    /// Renewed.
+    pub renewed: u64,
+    /// Calls that found their claim lost.
+    pub lost: u64,
 }
 
 /// Which tier gave the answers.

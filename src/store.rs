@@ -175,13 +175,19 @@ impl Store {
         Ok(self.scope_handle(&core, state, policy))
     }
 
-    /// Drops a scope with its ids; false if there is none. Its handles get `Invalid` from then
+    /// Drops a scope with its ids, claims and dead letters; false if there is none. Its handles get `Invalid` from then
     /// on. A new scope of the name starts empty: numbers are never used again.
     ///
     /// # Errors
     /// `Degraded`, `Closed`.
     pub fn drop_scope(&self, name: &str) -> Result<bool> {
-        self.shared.core()?.committer.catalog.drop_scope(name)
+        let committer = &self.shared.core()?.committer;
+        let Some(number) = committer.catalog.drop_scope(name)? else {
+            return Ok(false);
+        };
+        committer.remove_dead_of(number)?;
+        committer.sweep_claims()?;
+        Ok(true)
     }
 
     /// Makes a plain table, or finds the one of that name; also while the store is in use.
@@ -296,7 +302,8 @@ impl Store {
     pub fn compact(&self) -> Result<()> {
         let core = self.shared.core()?;
         core.committer.flush_buffer()?;
-        core.committer.index.compact_now()
+        core.committer.index.compact_now()?;
+        core.committer.sweep_claims()
     }
 
     /// Makes a consistent copy of the store in a new directory: ids, rows and resume points of
@@ -431,6 +438,8 @@ const _: fn() = || {
     shared::<Table>();
     owned::<Batch>();
     owned::<crate::batch::Submitted>();
+    owned::<crate::claim::Claim>();
+    shared::<crate::claim::Token>();
     shared::<Options>();
     owned::<Error>();
 };

@@ -171,6 +171,12 @@ impl Tx<'_> {
         self
     }
 
+    /// Gives the message up; see [`Writes::dead_letter`].
+    pub fn dead_letter(&mut self, why: &str, payload: &[u8]) -> &mut Self {
+        self.state.set_dead(why, payload);
+        self
+    }
+
     /// Finishes without recording anything: the verdict is `Declined`.
     pub fn decline(&mut self) {
         self.state.decline();

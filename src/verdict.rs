@@ -20,12 +20,26 @@ pub enum Verdict<T = ()> {
     /// Seen before, with another payload ([`Id::payload`](crate::Id::payload)): the producer used
     /// one id for two messages. Nothing was written for it, and the id lives no longer for it.
     PayloadMismatch(Sighting),
-    /// Another caller holds the id and did not finish in time. Nothing is known yet.
+    /// Another caller holds the id and did not finish in time, or has a claim of it whose lease
+    /// runs, or the id rests after a failed attempt. Nothing is known yet.
     InProgress(InProgress),
     /// A condition of the item's writes did not hold.
     Refused(Refusal),
     /// The id is missing, empty or too long for the scope.
     BadId(BadId),
+    /// A claim of the id failed for good ([`Failure::Permanent`](crate::Failure::Permanent)); the
+    /// sighting has its result. It stays so for as long as the id is remembered: acknowledge.
+    Failed(Sighting),
+    /// The id was given up: at the limit of attempts, or by
+    /// [`Writes::dead_letter`](crate::Writes::dead_letter). Its message is kept with the store's
+    /// dead letters ([`Scope::dead_letters`](crate::Scope::dead_letters)): acknowledge.
+    DeadLettered(Sighting),
+    /// Nobody knows whether the effect took place, and the policy waits for a decision
+    /// ([`Scope::decide`](crate::Scope::decide)).
+    OutcomeUnknown(Sighting),
+    /// The claim that a batch was to complete is somebody else's by now; nothing was written for
+    /// it.
+    LeaseLost,
     /// The caller finished without recording the id.
     Declined(T),
 }
@@ -120,6 +134,25 @@ impl fmt::Display for BadId {
     }
 }
 
+/// What has become of an id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+#[non_exhaustive]
+pub enum IdState {
+    /// Its effect took place.
+    #[default]
+    Done,
+    /// A claim of it failed for good.
+    Failed,
+    /// It was given up.
+    DeadLettered,
+    /// It is claimed; the lease may have run out.
+    Claimed,
+    /// An attempt failed or was released, and the next one may be made, at once or after a rest.
+    Waiting,
+    /// Whether its effect took place is not known, and waits for a decision.
+    OutcomeUnknown,
+}
+
 /// What is known about an id that was seen before.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Sighting {
@@ -133,6 +166,8 @@ pub(crate) struct Extra {
     pub(crate) source: Option<Box<str>>,
     pub(crate) refused: bool,
     pub(crate) result: Option<Box<[u8]>>,
+    pub(crate) state: IdState,
+    pub(crate) attempt: u32,
 }
 
 impl Sighting {
@@ -156,6 +191,18 @@ impl Sighting {
         self.extra.as_ref()?.source.as_deref()
     }
 
+    /// What has become of it.
+    #[must_use]
+    pub fn state(&self) -> IdState {
+        self.extra.as_ref().map_or(IdState::Done, |e| e.state)
+    }
+
+    /// The attempt that it was brought to this state by, from 1; `None` if it never was claimed.
+    #[must_use]
+    pub fn attempt(&self) -> Option<u32> {
+        self.extra.as_ref().map(|e| e.attempt).filter(|n| *n > 0)
+    }
+
     /// Whether the id was recorded by an `if_refused`: its conditions did not hold then.
     #[must_use]
     pub fn was_refused(&self) -> bool {
@@ -176,17 +223,39 @@ impl fmt::Debug for Sighting {
             .field("first_seen_ms", &self.first_seen_ms)
             .field("source", &self.source())
             .field("was_refused", &self.was_refused())
+            .field("state", &self.state())
+            .field("attempt", &self.attempt())
             .field("result_bytes", &self.result().map(<[u8]>::len))
             .finish()
     }
 }
 
+/// When to ask again for what somebody must decide; the broker keeps the message until then.
+const UNDECIDED_PAUSE: Duration = Duration::from_secs(60);
+/// When to ask again for what somebody else has taken over.
+const LOST_PAUSE: Duration = Duration::from_secs(1);
+
 impl<T> Verdict<T> {
+    /// The verdict for an id that a record stands for.
+    pub(crate) fn seen(sighting: Sighting) -> Verdict<T> {
+        match sighting.state() {
+            IdState::Failed => Verdict::Failed(sighting),
+            IdState::DeadLettered => Verdict::DeadLettered(sighting),
+            IdState::OutcomeUnknown => Verdict::OutcomeUnknown(sighting),
+            _ => Verdict::Duplicate(sighting),
+        }
+    }
+
     /// What to do with the message.
     pub fn action(&self) -> Action {
         match self {
             Verdict::First(_) => Action::Proceed,
             Verdict::Duplicate(_) | Verdict::Declined(_) => Action::Ack,
+            // Settled, and kept where they are listed.
+            Verdict::Failed(_) | Verdict::DeadLettered(_) => Action::Ack,
+            Verdict::OutcomeUnknown(_) => Action::Retry(UNDECIDED_PAUSE),
+            // Whoever has it now answers for it.
+            Verdict::LeaseLost => Action::Retry(LOST_PAUSE),
             Verdict::InProgress(p) => Action::Retry(p.retry_after()),
             Verdict::Refused(r) if r.is_settled() => Action::Ack,
             Verdict::Refused(_) | Verdict::BadId(_) | Verdict::PayloadMismatch(_) => {
@@ -222,6 +291,10 @@ impl<T> Verdict<T> {
             Verdict::InProgress(p) => Verdict::InProgress(p),
             Verdict::Refused(r) => Verdict::Refused(r),
             Verdict::BadId(b) => Verdict::BadId(b),
+            Verdict::Failed(s) => Verdict::Failed(s),
+            Verdict::DeadLettered(s) => Verdict::DeadLettered(s),
+            Verdict::OutcomeUnknown(s) => Verdict::OutcomeUnknown(s),
+            Verdict::LeaseLost => Verdict::LeaseLost,
         }
     }
 }
@@ -279,6 +352,21 @@ mod tests {
             Action::DeadLetter
         );
         assert_eq!(Verdict::Declined(()).action(), Action::Ack);
+        let of = |state| {
+            let extra = Extra {
+                state,
+                ..Extra::default()
+            };
+            Verdict::<()>::seen(Sighting::new(5, Some(extra))).action()
+        };
+        assert_eq!(of(IdState::Done), Action::Ack);
+        assert_eq!(of(IdState::Failed), Action::Ack);
+        assert_eq!(of(IdState::DeadLettered), Action::Ack);
+        assert!(matches!(of(IdState::OutcomeUnknown), Action::Retry(_)));
+        assert!(matches!(
+            Verdict::<()>::LeaseLost.action(),
+            Action::Retry(_)
+        ));
         assert_eq!(
             Verdict::<()>::Refused(Refusal::new(0, true)).action(),
             Action::Ack

@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use crate::catalog;
+use crate::claims::{ClaimRow, DeadRow, scope_of};
 use crate::commit::AuditRow;
 use crate::core::settings;
 use crate::engine::Home;
 use crate::error::{Error, Result};
-use crate::index::AtRest;
+use crate::index::{AtRest, ScopeFacts};
 use crate::options::Options;
 use crate::position::Position;
 use crate::report::{Area, Findings, Progress, Remedy, Report};
@@ -17,8 +18,8 @@ use crate::report::{Area, Findings, Progress, Remedy, Report};
 ///
 /// It reads every row and every page, with RocksDB's checksums; that the commits in the log are
 /// whole, down to the floor; that sealed ids are in order, as many as their runs say, and known to
-/// the catalog; that no filter on disk denies an id; and that catalog, resume points and audit
-/// decode. What an open would repair by itself, such as a torn end of the log after a crash, is a
+/// the catalog; that no filter on disk denies an id; and that catalog, resume points, claims,
+/// dead letters and audit decode. What an open would repair by itself, such as a torn end of the log after a crash, is a
 /// note and no fault. Bloom filters within table files are not looked at: RocksDB does without
 /// one that it can't read.
 ///
@@ -80,10 +81,29 @@ fn check(store: &AtRest, found: &mut Findings<'_>) -> Result<()> {
             _ => Position::decode(value).map(drop),
         });
     }
+    for (name, area) in [("claims", Area::Claims), ("dead", Area::DeadLetters)] {
+        if let Some(family) = store.rows_family(name) {
+            store.read_rows(family, area, found, |key, value| {
+                check_claim(scopes.as_deref(), area, key, value)
+            });
+        }
+    }
     for (_, family) in store.tables() {
         store.read_rows(family, Area::Table, found, |_, _| Ok(()));
     }
     store.still_at_rest()
+}
+
+/// A claim or dead letter decodes, and is of a scope there is.
+fn check_claim(scopes: Option<&[ScopeFacts]>, area: Area, key: &[u8], value: &[u8]) -> Result<()> {
+    let scope = scope_of(key).map(usize::from);
+    if scopes.is_some_and(|scopes| scope.is_none_or(|scope| scope >= scopes.len())) {
+        return Err(Error::damaged("a claim is of no scope there is"));
+    }
+    match area {
+        Area::DeadLetters => DeadRow::decode(value).map(drop),
+        _ => ClaimRow::decode(value).map(drop),
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use shuttle::rand::Rng;
 
-use crate::engine::{Failure, Injection, Place};
+use crate::engine::{Injected, Injection, Place};
 use crate::error::{ErrorKind, Recorded};
 use crate::options::Durability;
 use crate::resources::Resources;
@@ -183,7 +183,7 @@ pub fn full_disk(rule: Rule) {
     let mut dice = shuttle::rand::thread_rng();
     let fault = Injection {
         place: Place::Write,
-        failure: Failure::NoSpace,
+        failure: Injected::NoSpace,
         skip: dice.gen_range(0..3),
         times: dice.gen_range(1..3),
     };

@@ -77,6 +77,7 @@ impl ScopeState {
             versions: RwLock::new(versions.into()),
             classes: AtomicU32::new(u32::from_le_bytes(*classes)),
             dropped: AtomicBool::new(flags & DROPPED != 0),
+            claimed: AtomicBool::new(false),
         })
     }
 }
@@ -174,6 +175,7 @@ mod tests {
             versions: RwLock::new([Retention::Fixed { ms: 5 }].into()),
             classes: AtomicU32::new(0),
             dropped: AtomicBool::new(false),
+            claimed: AtomicBool::new(false),
         };
         let versions = [
             Retention::Fixed { ms: 5 },

@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
+use crate::claims::{Standing, claim_key};
 use crate::engine::Rep;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{LogBuilder, Meta, State};
+use crate::index::{Book, LogBuilder, Meta, State};
 use crate::options::Durability;
 use crate::position::Position;
 use crate::sync::atomic::Ordering;
@@ -55,24 +56,35 @@ impl Committer {
             return Err(Error::new(ErrorKind::Busy, "another caller holds the id"));
         }
         let entry = decision.entry(0);
-        let Some(hit) = decision
+        let hit = decision
             .hit(entry)
-            .filter(|h| h.meta.is_duplicate_at(decision.now_ms))
-        else {
+            .filter(|h| h.meta.is_duplicate_at(decision.now_ms));
+        let claim = self.claim_of(draft, &decision, &draft.items[0], entry);
+        let has_claim = claim.is_some_and(|(_, standing)| standing != Standing::Gone);
+        if hit.is_none() && !has_claim {
             return Ok(false);
-        };
+        }
         decision.room.check()?;
-        let meta = Meta {
-            state: State::Forgotten,
-            over: true,
-            ..hit.meta
-        };
         let id = draft.get(&draft.items[0].id);
         let mut log = LogBuilder::default();
-        log.add(decision.hash(entry), &meta, hit.placement, id, None);
+        if let Some(hit) = hit {
+            let meta = Meta {
+                state: State::Forgotten,
+                over: true,
+                ..hit.meta
+            };
+            log.add(decision.hash(entry), &meta, hit.placement, id, None);
+        }
         log.finish();
         let mut rows = Rep::default();
         let scope = &draft.scopes[0].state;
+        let mut changes = Vec::new();
+        if has_claim {
+            // Whoever has the claim finds it lost.
+            let key = claim_key(scope.number, id);
+            rows.delete(self.index.make_book(Book::Claims)?.number(), &key);
+            changes.push((key, None));
+        }
         self.put_audit(
             &mut rows,
             &Audit::Forget {
@@ -93,6 +105,7 @@ impl Committer {
                 return Err(error);
             }
         };
+        self.claims.apply(&changes);
         self.counters.forgotten.fetch_add(1, Ordering::Relaxed);
         if level == Durability::Synced {
             self.wait_synced(Unsynced {
@@ -103,7 +116,7 @@ impl Committer {
         Ok(true)
     }
 
-    fn put_audit(&self, rows: &mut Rep, audit: &Audit<'_>, why: &str) {
+    pub(super) fn put_audit(&self, rows: &mut Rep, audit: &Audit<'_>, why: &str) {
         let serial = self.audits.fetch_add(1, Ordering::Relaxed);
         let (key, value) = audit.row(self.index.time.now_ms(), serial, why);
         rows.put(self.index.audit.number(), &key, &value);
@@ -111,7 +124,7 @@ impl Committer {
 }
 
 /// What an audit row says happened.
-enum Audit<'a> {
+pub(super) enum Audit<'a> {
     Forget {
         scope: &'a str,
         id: &'a [u8],
@@ -120,6 +133,19 @@ enum Audit<'a> {
         source: &'a [u8],
         from: &'a [u8],
         to: &'a [u8],
+    },
+    Redrive {
+        scope: &'a str,
+        id: &'a [u8],
+    },
+    Purge {
+        scope: &'a str,
+        id: &'a [u8],
+    },
+    Decided {
+        scope: &'a str,
+        id: &'a [u8],
+        outcome: &'a str,
     },
 }
 
@@ -132,6 +158,11 @@ impl Audit<'_> {
         let (kind, fields): (u8, Vec<&[u8]>) = match self {
             Audit::Forget { scope, id } => (1, vec![scope.as_bytes(), id]),
             Audit::Rewind { source, from, to } => (2, vec![source, from, to]),
+            Audit::Redrive { scope, id } => (3, vec![scope.as_bytes(), id]),
+            Audit::Purge { scope, id } => (4, vec![scope.as_bytes(), id]),
+            Audit::Decided { scope, id, outcome } => {
+                (5, vec![scope.as_bytes(), id, outcome.as_bytes()])
+            }
         };
         let mut value = vec![kind];
         for field in fields.into_iter().chain([why.as_bytes()]) {
@@ -158,6 +189,25 @@ pub(crate) enum AuditRow {
         to: Vec<u8>,
         why: String,
     },
+    Redrive {
+        at_ms: u64,
+        scope: String,
+        id: Vec<u8>,
+        why: String,
+    },
+    Purge {
+        at_ms: u64,
+        scope: String,
+        id: Vec<u8>,
+        why: String,
+    },
+    Decided {
+        at_ms: u64,
+        scope: String,
+        id: Vec<u8>,
+        outcome: String,
+        why: String,
+    },
 }
 
 impl AuditRow {
@@ -182,12 +232,36 @@ fn read_row(key: &[u8], value: &[u8]) -> Option<AuditRow> {
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).ok();
     let why = text(fields.pop()?)?;
     match (kind, <[Vec<u8>; 2]>::try_from(fields)) {
-        (1, Ok([scope, id])) => {
+        (kind @ (1 | 3 | 4), Ok([scope, id])) => {
             let scope = text(scope)?;
-            Some(AuditRow::Forget {
+            Some(match kind {
+                1 => AuditRow::Forget {
+                    at_ms,
+                    scope,
+                    id,
+                    why,
+                },
+                3 => AuditRow::Redrive {
+                    at_ms,
+                    scope,
+                    id,
+                    why,
+                },
+                _ => AuditRow::Purge {
+                    at_ms,
+                    scope,
+                    id,
+                    why,
+                },
+            })
+        }
+        (5, Err(fields)) => {
+            let [scope, id, outcome] = <[Vec<u8>; 3]>::try_from(fields).ok()?;
+            Some(AuditRow::Decided {
                 at_ms,
-                scope,
+                scope: text(scope)?,
                 id,
+                outcome: text(outcome)?,
                 why,
             })
         }
@@ -219,6 +293,25 @@ pub(crate) fn audit_again(bytes: &[u8]) -> Option<(String, Vec<u8>)> {
             id,
             why,
         } => Audit::Forget { scope, id }.row(*at_ms, serial, why),
+        AuditRow::Redrive {
+            at_ms,
+            scope,
+            id,
+            why,
+        } => Audit::Redrive { scope, id }.row(*at_ms, serial, why),
+        AuditRow::Purge {
+            at_ms,
+            scope,
+            id,
+            why,
+        } => Audit::Purge { scope, id }.row(*at_ms, serial, why),
+        AuditRow::Decided {
+            at_ms,
+            scope,
+            id,
+            outcome,
+            why,
+        } => Audit::Decided { scope, id, outcome }.row(*at_ms, serial, why),
         AuditRow::Rewind {
             at_ms,
             source,

@@ -4,6 +4,8 @@ use crate::index::Tiers;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::verdict::Verdict;
 
+use super::claim_op::ClaimOp;
+
 /// A table of counters and their snapshot, so that no name is written twice.
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
@@ -16,7 +18,9 @@ macro_rules! counters {
 }
 
 counters! {
-    first, duplicates, in_progress, refused, bad_ids, declined, payload_mismatches, unkeyed, undecided, forgotten,
+    first, duplicates, in_progress, refused, bad_ids, declined, payload_mismatches,
+    failed, dead_lettered, outcome_unknown, leases_lost, claims_taken, claims_completed,
+    claims_failed, claims_retried, claims_renewed, unkeyed, undecided, forgotten,
     from_active, from_filters, from_disk, disk_missed, filter_probes, false_positives, unfiltered,
     commits, ids_written,
 }
@@ -40,7 +44,7 @@ impl Counters {
 
     /// Counts the verdicts of a call that took effect.
     pub(crate) fn verdicts(&self, verdicts: &[Verdict]) {
-        let mut counts = [0_u64; 7];
+        let mut counts = [0_u64; 11];
         for verdict in verdicts {
             let kind = match verdict {
                 Verdict::First(()) => 0,
@@ -50,6 +54,10 @@ impl Counters {
                 Verdict::BadId(_) => 4,
                 Verdict::Declined(()) => 5,
                 Verdict::PayloadMismatch(_) => 6,
+                Verdict::Failed(_) => 7,
+                Verdict::DeadLettered(_) => 8,
+                Verdict::OutcomeUnknown(_) => 9,
+                Verdict::LeaseLost => 10,
             };
             counts[kind] += 1;
         }
@@ -60,6 +68,29 @@ impl Counters {
         add(&self.bad_ids, counts[4]);
         add(&self.declined, counts[5]);
         add(&self.payload_mismatches, counts[6]);
+        add(&self.failed, counts[7]);
+        add(&self.dead_lettered, counts[8]);
+        add(&self.outcome_unknown, counts[9]);
+        add(&self.leases_lost, counts[10]);
+    }
+
+    /// Counts what was done with a claim; taking one is an answer to a message as well.
+    pub(crate) fn claim(&self, op: &ClaimOp, verdict: &Verdict) {
+        let is_lost = matches!(verdict, Verdict::LeaseLost);
+        let counter = match op {
+            ClaimOp::Take => {
+                self.verdicts(std::slice::from_ref(verdict));
+                add(&self.claims_taken, u64::from(verdict.is_first()));
+                return;
+            }
+            ClaimOp::Redrive(_) | ClaimOp::Purge(_) | ClaimOp::Decide(..) => return,
+            _ if is_lost => &self.leases_lost,
+            ClaimOp::Renew(_) => &self.claims_renewed,
+            ClaimOp::Complete(_) => &self.claims_completed,
+            ClaimOp::Fail(_) => &self.claims_failed,
+            ClaimOp::Retry(_) | ClaimOp::Release(_) | ClaimOp::Unknown(..) => &self.claims_retried,
+        };
+        add(counter, u64::from(is_lost || verdict.is_first()));
     }
 
     pub(crate) fn commit(&self, ids: usize, unkeyed: u64) {

@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::claims::{Entry as Claim, claim_key};
 use crate::clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Class, Hit, Probe, Room, Scratch, Tiers};
@@ -127,6 +128,8 @@ pub(crate) struct Decision {
     pub(super) held: Held,
     pub(super) room: Room,
     pub(super) now_ms: u64,
+    /// Monotonic time, for leases; 0 where there are no claims.
+    pub(super) mono_ms: u64,
     /// The last commit written when the ids were held.
     pub(super) written: u64,
     pub(super) entries: Vec<Entry>,
@@ -138,6 +141,8 @@ pub(crate) struct Decision {
     canon: Vec<u32>,
     hit_of: Vec<u32>,
     hits: Vec<Hit>,
+    /// Claims of entries, ascending.
+    claims: Vec<(u32, Arc<Claim>)>,
     /// Items another caller held until the deadline.
     in_progress: Vec<u32>,
     /// Classes of items with a retention of their own.
@@ -182,6 +187,20 @@ impl Decision {
         self.hits.get(at as usize)
     }
 
+    /// An entry's claim, whatever has become of it.
+    pub(super) fn claim(&self, entry: usize) -> Option<&Arc<Claim>> {
+        let at = self.claims.binary_search_by_key(&entry, |c| c.0 as usize);
+        Some(&self.claims[at.ok()?].1)
+    }
+
+    pub(super) fn has_claims(&self) -> bool {
+        !self.claims.is_empty()
+    }
+
+    pub(super) fn claims(&self) -> usize {
+        self.claims.len()
+    }
+
     /// All that was found.
     pub(super) fn hits(&self) -> &[Hit] {
         &self.hits
@@ -189,7 +208,10 @@ impl Decision {
 
     /// Whether every entry is an id of its own that nobody holds and no record is known of.
     pub(super) fn is_all_new(&self) -> bool {
-        self.hits.is_empty() && self.canon.is_empty() && self.in_progress.is_empty()
+        self.hits.is_empty()
+            && self.canon.is_empty()
+            && self.in_progress.is_empty()
+            && self.claims.is_empty()
     }
 
     pub(super) fn class(&self, item: u32) -> Option<Class> {
@@ -207,6 +229,9 @@ impl Committer {
         self.index.poison.check()?;
         draft.check_handles()?;
         let classes = self.classes_of(draft)?;
+        if draft.has_dead {
+            self.make_claim_books()?;
+        }
         let need = need(draft, extent);
         let room_by = clock::deadline(self.wait_max);
         // How long to wait for ids is the policies' affair; for room it is not.
@@ -220,6 +245,7 @@ impl Committer {
             let (ids, words) = (need.0, need.1 + more);
             let room = self.index.reserve(ids, words, room_by)?;
             let mut decision = self.hold(draft, room, by)?;
+            self.look_up_claims(draft, &mut decision);
             self.look_up(draft, &mut decision)?;
             // Only now is known what a prolonged record carries on. While ids are held nothing
             // may be waited for: if the room is not to be had at once, let go and begin anew.
@@ -230,6 +256,9 @@ impl Committer {
             }
             decision.classes = classes;
             decision.now_ms = self.index.time.now_ms();
+            if draft.has_claims || decision.has_claims() {
+                decision.mono_ms = self.index.time.mono_ms();
+            }
             return Ok(decision);
         }
     }
@@ -296,6 +325,7 @@ impl Committer {
                 held,
                 room,
                 now_ms: 0,
+                mono_ms: 0,
                 written: self.index.written(),
                 entries,
                 entry_of,
@@ -303,6 +333,7 @@ impl Committer {
                 canon,
                 hit_of: Vec::new(),
                 hits: Vec::new(),
+                claims: Vec::new(),
                 in_progress,
                 classes: Vec::new(),
             });
@@ -371,6 +402,23 @@ impl Committer {
             id: item * len as u32..(item + 1) * len as u32,
         }));
         entry_of.extend(0..entries.len() as u32);
+    }
+
+    /// Step 4: claims first. Most scopes have none, which is known without a look.
+    fn look_up_claims(&self, draft: &Draft, d: &mut Decision) {
+        if !draft.scopes.iter().any(|s| s.state.has_claims()) {
+            return;
+        }
+        for (e, entry) in (0_u32..).zip(&d.entries) {
+            let is_first = d.canon.get(e as usize).is_none_or(|first| *first == e);
+            let scope = draft.items[entry.item as usize].scope;
+            if is_first && draft.scopes[scope as usize].state.has_claims() {
+                let found = self
+                    .claims
+                    .get(&claim_key(entry.scope, draft.get(&entry.id)));
+                d.claims.extend(found.map(|claim| (e, claim)));
+            }
+        }
     }
 
     /// Step 4: one view, loaded after the hold.

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use crate::catalog::TableState;
+use crate::claims::Change;
 use crate::clock::millis;
 use crate::engine::Rep;
 use crate::error::{Error, ErrorKind, Result};
@@ -17,6 +18,7 @@ use crate::policy::{DURATION_MS_MAX, OnMissingId, Policy};
 use crate::position::{POSITION_BYTES_MAX, Position};
 use crate::verdict::BadId;
 
+use super::claim_op::{DeadWrite, shortened};
 use super::decide::Entry;
 use super::item::{Item, More, ScopeUse, check_id};
 use super::write::{Bytes, Op, StoredOp, What, When, Write};
@@ -43,6 +45,9 @@ pub(crate) struct Draft {
     /// The first misuse; the commit reports it and nothing is recorded.
     pub(crate) error: Option<Error>,
     pub(crate) has_guarded: bool,
+    /// Whether some item is about a claim, or gives its message up.
+    pub(crate) has_claims: bool,
+    pub(crate) has_dead: bool,
     is_unconditional: bool,
     is_out_of_order: bool,
     /// Whether some item is more than a good id of the first one's length.
@@ -58,6 +63,7 @@ pub(super) struct Spare {
     pub(super) entry_of: Vec<u32>,
     pub(super) log: LogBuilder,
     pub(super) rows: Rep,
+    pub(super) changes: Vec<Change>,
 }
 
 impl Draft {
@@ -80,6 +86,8 @@ impl Draft {
         self.points.clear();
         self.error = None;
         self.has_guarded = false;
+        self.has_claims = false;
+        self.has_dead = false;
         self.is_unconditional = false;
         self.is_out_of_order = false;
         self.is_mixed = false;
@@ -104,7 +112,7 @@ impl Draft {
         self.more.get((item.more as usize).checked_sub(1)?)
     }
 
-    fn more_mut(&mut self, item: u32) -> &mut More {
+    pub(super) fn more_mut(&mut self, item: u32) -> &mut More {
         self.is_mixed = true;
         let number = &mut self.items[item as usize].more;
         if *number == 0 {
@@ -139,6 +147,48 @@ impl Draft {
             When::Refused => more.refused_result = Some(bytes),
             _ => more.result = Some(bytes),
         }
+    }
+
+    /// Gives an item's message up, or that of its fallback; the last call counts.
+    pub(crate) fn set_dead(
+        &mut self,
+        (item, when): (u32, When),
+        (why, payload): (&str, &[u8]),
+        caps: DraftCaps,
+    ) {
+        match self.items.get(item as usize) {
+            Some(of) if when != When::Always && !of.is_unkeyed => {}
+            _ => {
+                let text = "only an item with an id can be dead-lettered";
+                return self.fail(Error::invalid(text));
+            }
+        }
+        let why = self.push(shortened(why).as_bytes(), caps);
+        let payload = self.push(payload, caps);
+        let dead = Some(DeadWrite { why, payload });
+        self.has_dead = true;
+        let more = self.more_mut(item);
+        match when {
+            When::Refused => more.refused_dead = dead,
+            _ => more.dead = dead,
+        }
+    }
+
+    /// What a closure's fallback gives its message up with.
+    pub(super) fn dead_of_first(&self) -> Option<(String, Vec<u8>)> {
+        let dead = self.more(self.items.first()?)?.dead(true)?;
+        let why = String::from_utf8_lossy(self.get(&dead.why)).into_owned();
+        Some((why, self.get(&dead.payload).to_vec()))
+    }
+
+    /// What a closure gave its message up with.
+    pub(super) fn keep_dead(&mut self, refused: bool, why: &str, payload: &[u8]) {
+        let when = if refused { When::Refused } else { When::First };
+        let caps = DraftCaps {
+            items: usize::MAX,
+            bytes: usize::MAX,
+        };
+        self.set_dead((0, when), (why, payload), caps);
     }
 
     /// The result of a closure's one item, which its policy allows.
@@ -258,7 +308,7 @@ impl Draft {
         (self.scopes.len() - 1) as u32
     }
 
-    fn push(&mut self, part: &[u8], caps: DraftCaps) -> Bytes {
+    pub(super) fn push(&mut self, part: &[u8], caps: DraftCaps) -> Bytes {
         let start = self.bytes.len();
         if start + self.plain.body().len() + part.len() > caps.bytes {
             let text = format!("the batch has more than {} bytes", caps.bytes);

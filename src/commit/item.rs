@@ -11,6 +11,7 @@ use crate::index::{Fingerprint, IdHash};
 use crate::policy::Policy;
 use crate::verdict::BadId;
 
+use super::claim_op::{ClaimOp, DeadWrite};
 use super::write::Bytes;
 
 /// A scope as one handle of it sees it.
@@ -50,6 +51,13 @@ pub(crate) struct More {
     pub(crate) result: Option<Bytes>,
     /// Stored instead if the item is refused and has an `if_refused`.
     pub(crate) refused_result: Option<Bytes>,
+    /// The item is about its id's claim.
+    pub(crate) claim: Option<ClaimOp>,
+    /// Where the payload can be read again.
+    pub(crate) reference: Option<Bytes>,
+    /// The message is given up if it is first seen, or if it is refused.
+    pub(crate) dead: Option<DeadWrite>,
+    pub(crate) refused_dead: Option<DeadWrite>,
 }
 
 impl More {
@@ -58,6 +66,14 @@ impl More {
             self.refused_result.as_ref()
         } else {
             self.result.as_ref()
+        }
+    }
+
+    pub(super) fn dead(&self, refused: bool) -> Option<&DeadWrite> {
+        if refused {
+            self.refused_dead.as_ref()
+        } else {
+            self.dead.as_ref()
         }
     }
 }

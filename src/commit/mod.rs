@@ -14,12 +14,16 @@
 
 mod audit;
 mod buffer;
+mod by_hand;
+mod claim;
+mod claim_op;
 mod counters;
 mod decide;
 mod draft;
 mod evaluate;
 mod holds;
 mod item;
+mod lease;
 mod need;
 mod picture;
 mod queue;
@@ -34,6 +38,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::catalog::{Catalog, ScopeState, TableState};
+use crate::claims::{Claims, claim_key};
 use crate::clock;
 use crate::engine::Rep;
 use crate::error::{Error, ErrorKind, Recorded, Result};
@@ -42,15 +47,18 @@ use crate::options::Durability;
 use crate::position::Position;
 use crate::sync::RwLock;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::verdict::{Sighting, Verdicts};
+use crate::verdict::{Sighting, Verdict, Verdicts};
 
 pub(crate) use audit::AuditRow;
 #[cfg(feature = "testing")]
 pub(crate) use audit::audit_again;
+pub(crate) use claim::claim_sighting;
+pub(crate) use claim_op::{ClaimOp, Settlement};
 pub(crate) use counters::Counters;
 pub(crate) use decide::Decision;
 pub(crate) use draft::{Draft, DraftCaps};
 pub(crate) use item::{ScopeUse, check_id};
+pub(crate) use lease::{load_claims, owned, taken};
 pub(crate) use sighting::sighting;
 pub(crate) use submit::{Lane, Submission};
 pub(crate) use tx::TxState;
@@ -68,6 +76,7 @@ use write::What;
 pub(crate) struct Committer {
     pub(crate) index: Arc<Index>,
     pub(crate) catalog: Arc<Catalog>,
+    pub(crate) claims: Claims,
     pub(crate) counters: Counters,
     pub(crate) wait_max: Duration,
     pub(crate) closures_twice: bool,
@@ -84,8 +93,8 @@ impl Committer {
     pub(crate) fn new(
         index: Arc<Index>,
         catalog: Arc<Catalog>,
-        wait_max: Duration,
-        closures_twice: bool,
+        claims: Claims,
+        (wait_max, closures_twice): (Duration, bool),
     ) -> Committer {
         let written = index.written();
         let (ids, rows) = (Arc::new(Holds::new()), Arc::new(Holds::new()));
@@ -97,6 +106,7 @@ impl Committer {
         Committer {
             index,
             catalog,
+            claims,
             counters: Counters::default(),
             wait_max,
             closures_twice,
@@ -158,6 +168,7 @@ impl Committer {
         let mut spare = std::mem::take(&mut draft.spare);
         spare.log.clear();
         spare.rows.clear();
+        spare.changes.clear();
         let done = self.write_decided(draft, &decision, level, &mut spare);
         let (verdicts, written) = match done {
             Ok(done) => done,
@@ -206,19 +217,26 @@ impl Committer {
         draft: &Draft,
         decision: &Decision,
         level: Durability,
-        Spare { log, rows: out, .. }: &mut Spare,
+        Spare {
+            log,
+            rows: out,
+            changes,
+            ..
+        }: &mut Spare,
     ) -> Result<(Verdicts, Outcome)> {
         if decision.has_in_progress() && draft.is_unconditional() {
-            self.counters.undecided.fetch_add(1, Ordering::Relaxed);
-            let verdicts = self.preview(draft, decision)?;
-            let text = "another caller still holds an id of a batch with unconditional writes";
-            return Err(Error::new(ErrorKind::Undecided, text).with_verdicts(verdicts));
+            return Err(self.undecided(draft, decision)?);
         }
         let rows = self.lock_rows(draft)?;
         let settled = self.settle(draft, decision, log, out)?;
+        let is_open = |verdict: &Verdict| matches!(verdict, Verdict::InProgress(_));
+        if decision.has_claims() && draft.is_unconditional() && settled.verdicts.iter().any(is_open)
+        {
+            return Err(self.undecided(draft, decision)?);
+        }
         if log.is_empty() && out.is_empty() {
             // Step 7: nothing to write.
-            self.counters.verdicts(&settled.verdicts);
+            self.count(draft, &settled.verdicts);
             self.counters
                 .unkeyed
                 .fetch_add(settled.unkeyed, Ordering::Relaxed);
@@ -226,7 +244,10 @@ impl Committer {
         }
         decision.room.check()?;
         let ids = log.hashes().len();
-        let outcome = if level == Durability::Buffered && rows.is_none() {
+        *changes = settled.changes;
+        // What others learn of a claim must be written.
+        let may_wait = rows.is_none() && changes.is_empty() && !draft.has_dead;
+        let outcome = if level == Durability::Buffered && may_wait {
             self.index.space.check()?;
             self.index.allow_unsynced()?;
             Outcome::Buffered
@@ -239,9 +260,19 @@ impl Committer {
                 }
             }
         };
-        self.counters.verdicts(&settled.verdicts);
+        self.claims.apply(changes);
+        self.count(draft, &settled.verdicts);
         self.counters.commit(ids, settled.unkeyed);
         Ok((settled.verdicts, outcome))
+    }
+
+    /// The error of a batch whose unconditional writes must wait for an id that another caller
+    /// holds or has claimed.
+    fn undecided(&self, draft: &Draft, decision: &Decision) -> Result<Error> {
+        self.counters.undecided.fetch_add(1, Ordering::Relaxed);
+        let verdicts = self.preview(draft, decision)?;
+        let text = "another caller still holds an id of a batch with unconditional writes";
+        Ok(Error::new(ErrorKind::Undecided, text).with_verdicts(verdicts))
     }
 
     /// Steps 8 to 12 for one commit. What is buffered goes first.
@@ -338,6 +369,13 @@ impl Committer {
 
     /// What is known of an id now. Decides nothing.
     pub(crate) fn peek(&self, scope: &ScopeState, id: &[u8]) -> Result<Option<Sighting>> {
+        // Claims first, as in every lookup: what ends one is in the index before it goes.
+        if scope.has_claims()
+            && let Some(claim) = self.claims.get(&claim_key(scope.number, id))
+            && claim.row.expiry_ms > self.index.time.now_ms()
+        {
+            return Ok(Some(claim_sighting(&claim.row)));
+        }
         let hash = self.index.ids.of(scope.number, id);
         let probe = Probe {
             scope: scope.number,

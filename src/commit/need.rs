@@ -3,7 +3,7 @@
 //! Reserved before anything is held, so that the leader never waits. It must be enough in every
 //! case: a record that doesn't fit would be written to the log and not into the set. So of an
 //! item whose writes may still be added the most that its policy allows counts, and what a
-//! prolonged record brings along is added when it is known ([`carried`]).
+//! prolonged record or one that ends a claim brings along is added when it is known ([`carried`]).
 
 use crate::index::{Extras, SOURCE_BYTES_MAX, words_for_item};
 use crate::policy::{Policy, Retention};
@@ -76,8 +76,11 @@ fn item_words(draft: &Draft, item: &Item, extent: Extent) -> usize {
 /// their results, which no handle's policy bounds.
 pub(super) fn carried(draft: &Draft, decision: &Decision) -> usize {
     let is_sliding = |policy: &Policy| matches!(policy.retention, Retention::Sliding { .. });
+    // What ends a claim has all that a record may carry but the result, which is counted.
+    let of_claim = 1 + Extras::bytes_max(Some(SOURCE_BYTES_MAX), None).div_ceil(8);
+    let of_claims = decision.claims() * of_claim;
     if decision.hits().is_empty() || !draft.scopes.iter().any(|s| is_sliding(&s.policy)) {
-        return 0;
+        return of_claims;
     }
     let counted = Extras::bytes_max(Some(SOURCE_BYTES_MAX), None);
     let beyond = decision.hits().iter().map(|hit| {
@@ -85,5 +88,5 @@ pub(super) fn carried(draft: &Draft, decision: &Decision) -> usize {
         let bytes = hit.extras.as_ref().map_or(0, |e| e.len()) + Extras::bytes_max(None, None);
         bytes.saturating_sub(counted).div_ceil(8)
     });
-    beyond.sum()
+    of_claims + beyond.sum::<usize>()
 }

@@ -5,7 +5,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::clock::ClockState;
 use crate::error::Result;
 use crate::index::FOR_EVER_MS;
-use crate::stats::{BackgroundStats, FilterStats, GenerationStats, Stats, TierStats, VerdictStats};
+use crate::stats::{
+    BackgroundStats, ClaimStats, FilterStats, GenerationStats, Stats, TierStats, VerdictStats,
+};
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 use super::Committer;
@@ -29,6 +31,18 @@ impl Committer {
                 bad_ids: n(&c.bad_ids),
                 declined: n(&c.declined),
                 payload_mismatches: n(&c.payload_mismatches),
+                failed: n(&c.failed),
+                dead_lettered: n(&c.dead_lettered),
+                outcome_unknown: n(&c.outcome_unknown),
+            },
+            claims: ClaimStats {
+                now: self.claims.len() as u64,
+                taken: n(&c.claims_taken),
+                completed: n(&c.claims_completed),
+                failed: n(&c.claims_failed),
+                retried: n(&c.claims_retried),
+                renewed: n(&c.claims_renewed),
+                lost: n(&c.leases_lost),
             },
             unkeyed: n(&c.unkeyed),
             forgotten: n(&c.forgotten),

@@ -6,20 +6,31 @@
 
 use std::ops::Range;
 
-use crate::index::{Extras, FOR_EVER_MS, Hit, Meta, State};
+use crate::claims::DeadRow;
+use crate::error::Result;
+use crate::index::{Ended, Extras, FOR_EVER_MS, Meta, State};
 use crate::policy::Retention;
 use crate::verdict::{Extra, Sighting};
 
 use super::item::Item;
 use super::settle::{Fate, Settling};
-use super::sighting::first_seen_ms;
+use super::sighting::{first_seen_ms, id_state};
+
+/// How an id comes to its record.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct How {
+    pub(super) refused: bool,
+    pub(super) ended: Ended,
+    /// 0: it was not claimed.
+    pub(super) attempt: u32,
+}
 
 impl Settling<'_> {
     /// Whether an item brings another payload than a record was made with. Where either has
     /// none there is nothing to compare.
-    pub(super) fn is_other_payload(&self, item: &Item, hit: &Hit) -> bool {
+    pub(super) fn is_other_payload(&self, item: &Item, extras: &[u8]) -> bool {
         let brought = self.draft.more(item).and_then(|more| more.fingerprint);
-        let Some((brought, extras)) = brought.zip(hit.extras.as_deref()) else {
+        let Some(brought) = brought else {
             return false;
         };
         let kept = Extras::decode(extras).payload;
@@ -27,30 +38,39 @@ impl Settling<'_> {
     }
 
     /// The same for a record that an earlier item of the batch made.
-    pub(super) fn is_other_payload_within(&self, item: &Item, by: u32) -> bool {
+    pub(super) fn is_other_payload_within(&self, item: &Item, by: u32, entry: usize) -> bool {
         let of = |item: &Item| self.draft.more(item).and_then(|more| more.fingerprint);
-        let kept = of(&self.draft.items[by as usize]);
+        let first = &self.draft.items[by as usize];
+        let claim = self.claim_row(by, first, entry);
+        let carried = claim.and_then(|claim| Extras::decode(&claim.row.extras).payload);
+        let kept = of(first).or(carried);
         of(item)
             .zip(kept)
             .is_some_and(|(brought, kept)| brought != kept)
     }
 
     /// What is known of an id that an earlier item of the batch recorded.
-    pub(super) fn sighting_within(&self, by: u32, refused: bool) -> Sighting {
+    pub(super) fn sighting_within(&self, by: u32, entry: usize, how: How) -> Sighting {
         let first = &self.draft.items[by as usize];
+        let claim = self.claim_row(by, first, entry);
+        let carried = claim.as_ref().map(|c| Extras::decode(&c.row.extras));
         let kept = first
             .source
             .as_ref()
             .filter(|_| self.rules[first.scope as usize].sources);
         let source = kept.and_then(|s| std::str::from_utf8(self.draft.get(s)).ok());
-        let source = source.map(|s| Extras::shortened(s).into());
-        let result = self.draft.result(first, refused).map(Box::from);
+        let source = source.map(Extras::shortened);
         let extra = Extra {
-            source,
-            refused,
-            result,
+            source: source.or(carried.and_then(|c| c.source)).map(Box::from),
+            refused: how.refused,
+            result: self.draft.result(first, how.refused).map(Box::from),
+            state: id_state(how.ended),
+            attempt: how.attempt,
         };
-        Sighting::new(self.decision.now_ms, Some(extra))
+        let first_ms = claim
+            .as_ref()
+            .map_or(self.decision.now_ms, |c| c.row.first_ms);
+        Sighting::new(first_ms, Some(extra))
     }
 
     /// A sliding scope's duplicate moves its expiry, up to the cap from first sight. The record
@@ -95,20 +115,65 @@ impl Settling<'_> {
     }
 
     /// Records an item's id as seen.
-    pub(super) fn record(&mut self, i: u32, item: &Item, entry: usize, refused: bool) {
-        self.fates[entry] = Fate::Recorded { by: i, refused };
+    pub(super) fn record(
+        &mut self,
+        i: u32,
+        item: &Item,
+        entry: usize,
+        refused: bool,
+    ) -> Result<()> {
         let rules = &self.rules[item.scope as usize];
         let hit = self.decision.hit(entry);
-        if rules.is_plain && item.is_plain() && !refused && hit.is_none() {
+        let is_new = hit.is_none() && !self.decision.has_claims();
+        if rules.is_plain && item.is_plain() && !refused && is_new {
+            self.fates[entry] = Fate::Recorded {
+                by: i,
+                how: How::default(),
+            };
             // Nearly every record: of a fixed retention, with nothing before it.
             let (hash, id) = (self.decision.hash(entry), self.draft.get(&item.id));
             self.log.add(hash, &rules.meta, rules.placement, id, None);
-            return;
+            return Ok(());
         }
-        self.record_odd(i, item, entry, refused);
+        let more = self.draft.more(item);
+        let claim = self.claim_row(i, item, entry);
+        let is_taken = more.is_some_and(|more| more.claim.is_some());
+        let mut how = How {
+            refused,
+            ended: Ended::Done,
+            // Whoever records a free id without claiming it makes the next attempt.
+            attempt: claim
+                .as_ref()
+                .map_or(0, |c| c.row.attempt + u32::from(!is_taken)),
+        };
+        if let Some(dead) = more.and_then(|more| more.dead(refused)) {
+            let source = item.source.as_ref().map_or(&[][..], |s| self.draft.get(s));
+            let row = DeadRow {
+                attempts: how.attempt.max(1),
+                first_ms: claim.map_or(self.decision.now_ms, |c| c.row.first_ms),
+                dead_ms: self.decision.now_ms,
+                why: String::from_utf8_lossy(self.draft.get(&dead.why)).into_owned(),
+                source: Extras::shortened(&String::from_utf8_lossy(source)).to_string(),
+                reference: Vec::new(),
+                payload: self.draft.get(&dead.payload).to_vec(),
+            };
+            self.put_dead(item, &row)?;
+            how.ended = Ended::Dead;
+            how.attempt = how.attempt.max(1);
+        }
+        self.record_as(i, item, entry, how)
     }
 
-    fn record_odd(&mut self, i: u32, item: &Item, entry: usize, refused: bool) {
+    /// Records how an item's id ended, and ends its claim if it has one.
+    pub(super) fn record_as(&mut self, i: u32, item: &Item, entry: usize, how: How) -> Result<()> {
+        let How {
+            refused,
+            ended,
+            attempt,
+        } = how;
+        self.fates[entry] = Fate::Recorded { by: i, how };
+        let claim = self.claim_row(i, item, entry);
+        let kept = claim.as_ref().map(|c| Extras::decode(&c.row.extras));
         let rules = &self.rules[item.scope as usize];
         let now_ms = self.decision.now_ms;
         let (mut placement, mut expiry_ms) = (rules.placement, rules.meta.expiry_ms);
@@ -122,11 +187,19 @@ impl Settling<'_> {
         let is_derived = item.remember_ms.is_none() && rules.in_force().is_fixed();
         let source = item.source.as_ref().filter(|_| rules.sources);
         let extras = Extras {
-            first_seen_ms: (!is_derived).then_some(now_ms),
-            source: source.and_then(|s| std::str::from_utf8(self.draft.get(s)).ok()),
+            first_seen_ms: match &claim {
+                Some(claim) => Some(claim.row.first_ms),
+                None => (!is_derived).then_some(now_ms),
+            },
+            source: source
+                .and_then(|s| std::str::from_utf8(self.draft.get(s)).ok())
+                .or(kept.and_then(|k| k.source)),
             refused,
-            payload: self.draft.more(item).and_then(|more| more.fingerprint),
+            payload: (self.draft.more(item).and_then(|more| more.fingerprint))
+                .or(kept.and_then(|k| k.payload)),
             result: self.draft.result(item, refused),
+            attempt,
+            ended,
         };
         let hit = self.decision.hit(entry);
         if let Some(hit) = hit {
@@ -146,5 +219,6 @@ impl Settling<'_> {
             extras.encode(&mut self.extras);
             self.log.add(hash, &meta, placement, id, Some(&self.extras));
         }
+        self.end_claims(i, item, entry)
     }
 }

@@ -5,17 +5,19 @@
 
 use std::sync::Arc;
 
+use crate::claims::Change;
 use crate::engine::Rep;
 use crate::error::{Error, Result};
 use crate::index::{FOR_EVER, FOR_EVER_MS, LogBuilder, Meta, Slice, Stamp, State};
 use crate::policy::Retention;
-use crate::verdict::{InProgress, Refusal, Verdict, Verdicts};
+use crate::verdict::{IdState, InProgress, Refusal, Verdict, Verdicts};
 
 use super::Committer;
 use super::decide::{ASK_AGAIN, Decision};
 use super::draft::Draft;
 use super::evaluate::Overlay;
 use super::item::Item;
+use super::record::How;
 use super::sighting::sighting;
 use super::write::{What, When, Write};
 
@@ -43,7 +45,7 @@ pub(super) enum Fate {
     /// By this item.
     Recorded {
         by: u32,
-        refused: bool,
+        how: How,
     },
     /// A duplicate whose expiry this batch has moved already.
     Prolonged,
@@ -59,18 +61,21 @@ enum Outcome {
 pub(super) struct Settled {
     pub(super) verdicts: Verdicts,
     pub(super) unkeyed: u64,
+    pub(super) changes: Vec<Change>,
 }
 
 /// The work of settling one batch.
 pub(super) struct Settling<'a> {
+    pub(super) committer: &'a Committer,
     pub(super) draft: &'a Draft,
     pub(super) decision: &'a Decision,
     pub(super) rules: Vec<Rules>,
     pub(super) fates: Vec<Fate>,
     overlay: Overlay,
     pub(super) log: &'a mut LogBuilder,
-    rows: &'a mut Rep,
+    pub(super) rows: &'a mut Rep,
     pub(super) extras: Vec<u8>,
+    pub(super) changes: Vec<Change>,
     unkeyed: u64,
 }
 
@@ -145,11 +150,13 @@ impl Committer {
         }
         settling.always(writes)?;
         let unkeyed = settling.unkeyed;
+        let changes = std::mem::take(&mut settling.changes);
         self.points(draft, rows)?;
         log.finish();
         Ok(Settled {
             verdicts: Verdicts::new(verdicts),
             unkeyed,
+            changes,
         })
     }
 
@@ -174,17 +181,19 @@ impl Committer {
         Ok(Some(Settled {
             verdicts: Verdicts::new(verdicts),
             unkeyed: 0,
+            changes: Vec::new(),
         }))
     }
 
     fn settling<'a>(
-        &self,
+        &'a self,
         draft: &'a Draft,
         decision: &'a Decision,
         log: &'a mut LogBuilder,
         rows: &'a mut Rep,
     ) -> Result<Settling<'a>> {
         Ok(Settling {
+            committer: self,
             draft,
             decision,
             rules: self.rules(draft, decision.now_ms)?,
@@ -193,6 +202,7 @@ impl Committer {
             log,
             rows,
             extras: Vec::new(),
+            changes: Vec::new(),
             unkeyed: 0,
         })
     }
@@ -203,15 +213,15 @@ impl Committer {
         draft: &Draft,
         decision: &Decision,
         refused: bool,
-        log: &mut LogBuilder,
-    ) -> Result<()> {
-        let mut rows = Rep::default();
-        let mut settling = self.settling(draft, decision, log, &mut rows)?;
+        (log, rows): (&mut LogBuilder, &mut Rep),
+    ) -> Result<Vec<Change>> {
+        let mut settling = self.settling(draft, decision, log, rows)?;
         if let Some(item) = draft.items.first().filter(|item| !item.is_unkeyed) {
-            settling.record(0, item, decision.entry(0), refused);
+            settling.record(0, item, decision.entry(0), refused)?;
         }
+        let changes = std::mem::take(&mut settling.changes);
         log.finish();
-        Ok(())
+        Ok(changes)
     }
 
     /// Resume points; their locks are held. None may go back.
@@ -248,22 +258,39 @@ impl Settling<'_> {
         if item.is_unkeyed {
             return self.unkeyed(item, writes);
         }
+        if let Some(op) = self.draft.more(item).and_then(|more| more.claim.as_ref()) {
+            return self.claim_op(i, item, op, writes);
+        }
         let entry = self.decision.entry(i);
+        if let Some(verdict) = self.claimed(i, item, entry)? {
+            return Ok(verdict);
+        }
         if let Some(verdict) = self.seen(i, item, entry) {
             return Ok(verdict);
         }
+        self.effect(i, item, entry, writes)
+    }
+
+    /// What an item does whose effect is its own.
+    pub(super) fn effect(
+        &mut self,
+        i: u32,
+        item: &Item,
+        entry: usize,
+        writes: Option<&[Write]>,
+    ) -> Result<Verdict> {
         if item.is_declined {
             return Ok(Verdict::Declined(()));
         }
         let outcome = self.write(item, writes.unwrap_or_default())?;
         match outcome {
             Outcome::Done => {
-                self.record(i, item, entry, false);
+                self.record(i, item, entry, false)?;
                 Ok(Verdict::First(()))
             }
             Outcome::Refused { write, settled } => {
                 if settled {
-                    self.record(i, item, entry, true);
+                    self.record(i, item, entry, true)?;
                 }
                 Ok(Verdict::Refused(Refusal::new(write, settled)))
             }
@@ -287,16 +314,16 @@ impl Settling<'_> {
 
     /// The verdict if the item's id was seen: earlier in the batch, or by a record that stands.
     /// A payload is compared on the way of every duplicate; another one prolongs nothing.
-    fn seen(&mut self, i: u32, item: &Item, entry: usize) -> Option<Verdict> {
+    pub(super) fn seen(&mut self, i: u32, item: &Item, entry: usize) -> Option<Verdict> {
         let now_ms = self.decision.now_ms;
         let also = self.decision.also(i).zip(item.also.as_ref());
         let older = also.map(|(entry, id)| (entry, id.clone()));
         for (entry, id) in [(entry, item.id.clone())].into_iter().chain(older) {
-            if let Fate::Recorded { by, refused } = self.fates[entry] {
-                let sighting = self.sighting_within(by, refused);
-                return Some(match self.is_other_payload_within(item, by) {
+            if let Fate::Recorded { by, how } = self.fates[entry] {
+                let sighting = self.sighting_within(by, entry, how);
+                return Some(match self.is_other_payload_within(item, by, entry) {
                     true => Verdict::PayloadMismatch(sighting),
-                    false => Verdict::Duplicate(sighting),
+                    false => Verdict::seen(sighting),
                 });
             }
             let hit = self
@@ -305,13 +332,14 @@ impl Settling<'_> {
                 .filter(|h| h.meta.is_duplicate_at(now_ms));
             if let Some(hit) = hit {
                 let sighting = sighting(hit, &self.rules[item.scope as usize].versions);
-                if self.is_other_payload(item, hit) {
+                if self.is_other_payload(item, hit.extras.as_deref().unwrap_or_default()) {
                     return Some(Verdict::PayloadMismatch(sighting));
                 }
-                if self.fates[entry] == Fate::Open {
+                // What failed or was given up must not live on by being asked for.
+                if self.fates[entry] == Fate::Open && sighting.state() == IdState::Done {
                     self.prolong(i, item, entry, &id);
                 }
-                return Some(Verdict::Duplicate(sighting));
+                return Some(Verdict::seen(sighting));
             }
         }
         None

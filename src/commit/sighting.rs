@@ -1,8 +1,8 @@
 //! What a record says of its id, under the retentions that its scope has had.
 
-use crate::index::{Extras, Hit};
+use crate::index::{Ended, Extras, Hit};
 use crate::policy::Retention;
-use crate::verdict::{Extra, Sighting};
+use crate::verdict::{Extra, IdState, Sighting};
 
 pub(super) fn first_seen_ms(hit: &Hit, extras: &Extras<'_>, versions: &[Retention]) -> u64 {
     let version = usize::from(hit.meta.stamp.version);
@@ -13,6 +13,15 @@ pub(super) fn first_seen_ms(hit: &Hit, extras: &Extras<'_>, versions: &[Retentio
     extras
         .first_seen_ms
         .unwrap_or(hit.meta.expiry_ms.saturating_sub(retention_ms))
+}
+
+/// How an id ended, as callers are told.
+pub(super) fn id_state(ended: Ended) -> IdState {
+    match ended {
+        Ended::Done => IdState::Done,
+        Ended::Failed => IdState::Failed,
+        Ended::Dead => IdState::DeadLettered,
+    }
 }
 
 /// What a record says of its id.
@@ -26,6 +35,8 @@ pub(crate) fn sighting(hit: &Hit, versions: &[Retention]) -> Sighting {
         source: extras.source.map(Box::from),
         refused: extras.refused,
         result: extras.result.map(Box::from),
+        state: id_state(extras.ended),
+        attempt: extras.attempt,
     };
     Sighting::new(first_ms, Some(extra))
 }

@@ -39,6 +39,7 @@ pub(crate) struct TxState {
     fallback: Option<Draft>,
     is_declined: bool,
     result: Option<Vec<u8>>,
+    dead: Option<(String, Vec<u8>)>,
     points: Vec<(String, Position)>,
 }
 
@@ -65,6 +66,7 @@ impl TxState {
             fallback: None,
             is_declined: false,
             result: None,
+            dead: None,
             points: Vec::new(),
         }
     }
@@ -80,6 +82,7 @@ impl TxState {
         self.fallback = None;
         self.is_declined = false;
         self.result = None;
+        self.dead = None;
         self.points.clear();
     }
 
@@ -170,6 +173,11 @@ impl TxState {
 
     pub(crate) fn decline(&mut self) {
         self.is_declined = true;
+    }
+
+    /// Gives the message up.
+    pub(crate) fn set_dead(&mut self, why: &str, payload: &[u8]) {
+        self.dead = Some((why.to_string(), payload.to_vec()));
     }
 
     /// The policy allows it.
@@ -283,6 +291,7 @@ impl Committer {
     ) -> Result<Verdict> {
         let mut refusal = None;
         let mut result = tx.result.take();
+        let mut dead = tx.dead.take();
         if let Some(write) = tx.refused {
             tx.overlay.undo(&tx.mark, &mut tx.rows);
             let Some(fallback) = tx.fallback.take() else {
@@ -295,6 +304,7 @@ impl Committer {
             result = fallback
                 .result(&fallback.items[0], true)
                 .map(<[u8]>::to_vec);
+            dead = fallback.dead_of_first();
         }
         if tx.is_declined && refusal.is_none() {
             self.counters.verdicts(&[Verdict::Declined(())]);
@@ -303,8 +313,14 @@ impl Committer {
         if let Some(bytes) = &result {
             draft.keep_result(refusal.is_some(), bytes);
         }
+        if let Some((why, payload)) = &dead {
+            self.make_claim_books()?;
+            draft.keep_dead(refusal.is_some(), why, payload);
+            draft.check_use()?;
+        }
         let mut log = LogBuilder::default();
-        self.record_one(draft, &decision, refusal.is_some(), &mut log)?;
+        let written = (&mut log, &mut tx.rows);
+        let changes = self.record_one(draft, &decision, refusal.is_some(), written)?;
         draft.points = std::mem::take(&mut tx.points);
         self.points(draft, &mut tx.rows)?;
         let verdict = refusal.map_or(Verdict::First(()), Verdict::Refused);
@@ -324,6 +340,7 @@ impl Committer {
                 return Err(error);
             }
         };
+        self.claims.apply(&changes);
         self.counters.verdicts(std::slice::from_ref(&verdict));
         self.counters.commit(ids, unkeyed);
         drop(room);

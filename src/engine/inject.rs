@@ -40,7 +40,7 @@ pub enum Place {
 #[cfg(feature = "testing")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Failure {
+pub enum Injected {
     /// No space is left on the device.
     NoSpace,
     /// The device failed.
@@ -56,7 +56,7 @@ pub struct Injection {
     /// Where.
     pub place: Place,
     /// With what.
-    pub failure: Failure,
+    pub failure: Injected,
     /// Calls that pass first.
     pub skip: u64,
     /// Calls that fail then.
@@ -79,7 +79,7 @@ pub(crate) use asked_for::Faults;
 mod asked_for {
     use parking_lot::Mutex;
 
-    use super::{Failure, Injection, Place};
+    use super::{Injected, Injection, Place};
     use crate::engine::fault::map_text;
     use crate::error::Result;
 
@@ -116,11 +116,11 @@ mod asked_for {
     }
 
     /// RocksDB's words for it.
-    fn said(failure: Failure) -> &'static str {
+    fn said(failure: Injected) -> &'static str {
         match failure {
-            Failure::NoSpace => "IO error: No space left on device: asked for by a test",
-            Failure::Io => "IO error: Input/output error: asked for by a test",
-            Failure::OpenFiles => "IO error: Too many open files: asked for by a test",
+            Injected::NoSpace => "IO error: No space left on device: asked for by a test",
+            Injected::Io => "IO error: Input/output error: asked for by a test",
+            Injected::OpenFiles => "IO error: Too many open files: asked for by a test",
         }
     }
 }

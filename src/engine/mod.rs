@@ -26,7 +26,7 @@ pub(crate) use db::{Access, Engine, Kind, Recovery, Settings, TableFile};
 pub(crate) use family::{Blocks, Family, Rows};
 pub(crate) use files::Home;
 #[cfg(feature = "testing")]
-pub use inject::{Failure, Injection, Place};
+pub use inject::{Injected, Injection, Place};
 pub(crate) use options::{Caches, FamilyTuning};
 pub(crate) use rep::Rep;
 #[cfg(feature = "raw")]

@@ -7,6 +7,8 @@
 //! tag 3: the id was recorded by an `if_refused`, no bytes
 //! tag 4: fingerprint of the message's payload, 16 bytes
 //! tag 5: stored result, bytes as the caller gave them
+//! tag 6: attempt of the claim that the record was made by, u32
+//! tag 7: how the id ended, u8: 1 failed for good, 2 dead-lettered
 //! ```
 //! Unknown tags are skipped, so that a later release may add fields.
 
@@ -17,6 +19,8 @@ const SOURCE: u8 = 2;
 const REFUSED: u8 = 3;
 const PAYLOAD: u8 = 4;
 const RESULT: u8 = 5;
+const ATTEMPT: u8 = 6;
+const ENDED: u8 = 7;
 
 /// The longest source that is kept, in bytes.
 pub(crate) const SOURCE_BYTES_MAX: usize = 255;
@@ -29,6 +33,21 @@ pub(crate) struct Extras<'a> {
     pub(crate) refused: bool,
     pub(crate) payload: Option<Fingerprint>,
     pub(crate) result: Option<&'a [u8]>,
+    /// 0 if it was not claimed.
+    pub(crate) attempt: u32,
+    pub(crate) ended: Ended,
+}
+
+/// How an id came to its record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// Its effect took place.
+    #[default]
+    Done,
+    /// A claim of it failed for good.
+    Failed,
+    /// It was given up.
+    Dead,
 }
 
 impl<'a> Extras<'a> {
@@ -53,6 +72,14 @@ impl<'a> Extras<'a> {
         if let Some(result) = self.result {
             field(out, RESULT, result);
         }
+        if self.attempt > 0 {
+            field(out, ATTEMPT, &self.attempt.to_le_bytes());
+        }
+        match self.ended {
+            Ended::Done => {}
+            Ended::Failed => field(out, ENDED, &[1]),
+            Ended::Dead => field(out, ENDED, &[2]),
+        }
     }
 
     /// Reads what it understands; bytes that are cut short end it.
@@ -69,6 +96,9 @@ impl<'a> Extras<'a> {
                 REFUSED => extras.refused = true,
                 PAYLOAD => extras.payload = field.try_into().ok(),
                 RESULT => extras.result = Some(field),
+                ATTEMPT => extras.attempt = field.try_into().map_or(0, u32::from_le_bytes),
+                ENDED if field == [1] => extras.ended = Ended::Failed,
+                ENDED if field == [2] => extras.ended = Ended::Dead,
                 _ => {}
             }
             bytes = rest;
@@ -88,7 +118,8 @@ impl<'a> Extras<'a> {
     /// An upper bound of the encoded length, for reserving room.
     pub(crate) fn bytes_max(source_bytes: Option<usize>, result_bytes: Option<usize>) -> usize {
         let source = source_bytes.map_or(0, |len| 3 + len.min(SOURCE_BYTES_MAX));
-        3 + 8 + 3 + 3 + size_of::<Fingerprint>() + source + result_bytes.map_or(0, |len| 3 + len)
+        let always = 3 + 8 + 3 + 3 + size_of::<Fingerprint>() + 3 + 4 + 3 + 1;
+        always + source + result_bytes.map_or(0, |len| 3 + len)
     }
 }
 
@@ -111,6 +142,8 @@ mod tests {
             refused: true,
             payload: Some([7; 16]),
             result: Some(b"ok"),
+            attempt: 9,
+            ended: Ended::Dead,
         };
         let mut bytes = Vec::new();
         extras.encode(&mut bytes);
@@ -121,6 +154,7 @@ mod tests {
             &[7; 16],
             &[5, 2, 0],
             b"ok",
+            &[6, 4, 0, 9, 0, 0, 0, 7, 1, 0, 2],
         ]
         .concat();
         assert_eq!(bytes, expected);

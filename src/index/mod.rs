@@ -64,7 +64,7 @@ pub(crate) use append::Member;
 pub(crate) use append::NextFailure;
 pub(crate) use books::Book;
 pub(crate) use classes::{Class, Classes, FOR_EVER};
-pub(crate) use extras::{Extras, SOURCE_BYTES_MAX};
+pub(crate) use extras::{Ended, Extras, SOURCE_BYTES_MAX};
 pub(crate) use hash::{Fingerprint, IdHash};
 pub(crate) use log::LogBuilder;
 pub(crate) use lookup::{Probe, Scratch, Tiers};
@@ -120,6 +120,11 @@ fn random<const N: usize>() -> Result<[u8; N]> {
     getrandom::fill(&mut bytes)
         .map_err(|e| Error::new(ErrorKind::Degraded, format!("no randomness: {e}")))?;
     Ok(bytes)
+}
+
+/// A number that nobody can guess.
+pub(crate) fn random_number() -> Result<u64> {
+    random().map(u64::from_le_bytes)
 }
 
 /// The index of an open store.

@@ -3,7 +3,7 @@
 //!
 //! | name | what |
 //! | --- | --- |
-//! | `meta`, `points`, `audit` | catalog and marks; resume points; forgets and rewinds |
+//! | `meta`, `points`, `audit` | catalog and marks; resume points; what was done by request |
 //! | `claims`, `dead`, `producers`, `prepared` | made when first used, see `books` |
 //! | `log1.<number>` | one segment's commits |
 //! | `gen1.<class>.<slice end>` | one generation |

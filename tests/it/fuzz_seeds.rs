@@ -111,6 +111,14 @@ fn stored_bytes() -> Vec<(Stored, Vec<u8>)> {
             store.compact().expect("a merge");
         }
     }
+    for claimed in ["slow", "slower"] {
+        let claim = hour.claim(claimed).expect("an answer").first();
+        let mut claim = claim.expect("a claim");
+        claim.start();
+    }
+    let mut batch = store.batch();
+    batch.once(&hour, "bad").dead_letter("no sense", b"body");
+    batch.commit().expect("a commit").first().expect("one");
     let mut all = Vec::new();
     let mut families = fuzzing::families(&store).expect("families");
     families.retain(|name| name != "default");
@@ -151,6 +159,8 @@ fn row(family: &str, key: &[u8], value: &[u8]) -> Vec<(Stored, Vec<u8>)> {
         }
         Some("points") => vec![(Stored::Position, value.to_vec())],
         Some("audit") => vec![(Stored::Audit, keyed(key))],
+        Some("claims") => vec![(Stored::Claim, value.to_vec())],
+        Some("dead") => vec![(Stored::DeadLetter, value.to_vec())],
         Some("log1") => vec![
             (Stored::LogNumber, key.to_vec()),
             (Stored::Log, value.to_vec()),

@@ -10,6 +10,8 @@
 mod consume;
 #[path = "../../examples/hold.rs"]
 mod hold;
+#[path = "../../examples/pay.rs"]
+mod pay;
 #[path = "../../examples/stock.rs"]
 mod stock;
 #[path = "../../examples/submit.rs"]
@@ -54,6 +56,14 @@ fn a_stock_is_never_oversold_by_closures() {
 #[test]
 fn submitted_commits_acknowledge_every_delivery_once_stored() {
     assert_eq!(submit::example().expect("the example runs"), (6000, 2000));
+}
+
+#[test]
+fn a_payment_is_charged_once_whatever_its_client_repeats() {
+    let (statuses, charged, ledger) = pay::example().expect("the example runs");
+    let expected = [201, 201, 422, 400, 402, 402, 503, 503, 409, 201];
+    assert_eq!(statuses, expected);
+    assert_eq!((charged, ledger), (2, 2));
 }
 
 #[test]

@@ -95,14 +95,18 @@ const LEAVES: [&str; 14] = [
 
 /// Each layer and what it may name besides itself and the leaves. A module without a row is the
 /// library's face: it may name everything, and no module with a row may name it.
-const LAYERS: [(&str, &[&str]); 7] = [
+const LAYERS: [(&str, &[&str]); 8] = [
     ("engine", &[]),
     ("front", &[]),
     ("resources", &["engine"]),
     ("options", &["engine", "resources"]),
     ("index", &["front", "engine", "resources"]),
     ("catalog", &["index", "engine"]),
-    ("commit", &["catalog", "index", "engine", "options"]),
+    ("claims", &[]),
+    (
+        "commit",
+        &["catalog", "claims", "index", "engine", "options"],
+    ),
 ];
 
 #[test]

@@ -5,7 +5,7 @@
 //! reopening. In no case is anything lost, doubled or torn, and no failed sync is made again.
 
 use firstseen::{
-    Durability, ErrorKind, Failure, Health, Injection, Options, Place, Policy, Recorded, Store,
+    Durability, ErrorKind, Health, Injected, Injection, Options, Place, Policy, Recorded, Store,
     days,
 };
 
@@ -21,7 +21,7 @@ const BACKGROUND: [Place; 6] = [
     Place::Floor,
 ];
 
-fn fault(place: Place, failure: Failure, skip: u64, times: u64) -> Injection {
+fn fault(place: Place, failure: Injected, skip: u64, times: u64) -> Injection {
     Injection {
         place,
         failure,
@@ -49,9 +49,9 @@ fn what_passes_by_itself_passes_without_a_restart_wherever_it_fails() {
     for place in BACKGROUND.into_iter().chain([Place::Write]) {
         for skip in [0, 1, 2, 5, 9] {
             let failure = match place {
-                Place::Write => Failure::NoSpace,
-                _ if skip % 2 == 0 => Failure::NoSpace,
-                _ => Failure::OpenFiles,
+                Place::Write => Injected::NoSpace,
+                _ if skip % 2 == 0 => Injected::NoSpace,
+                _ => Injected::OpenFiles,
             };
             let dir = tempfile::tempdir().unwrap();
             let store = Store::open(dir.path(), options()).unwrap();
@@ -102,7 +102,7 @@ fn a_seal_that_failed_half_way_goes_on_where_it_was() {
         };
         insert(0, 3000);
         store
-            .inject(fault(Place::Ingest, Failure::NoSpace, skip, 1))
+            .inject(fault(Place::Ingest, Injected::NoSpace, skip, 1))
             .unwrap();
         let error = store.seal().unwrap_err();
         assert_eq!(
@@ -141,7 +141,7 @@ fn buffered_commits_wait_for_room() {
     some_batches(&mut load, 5);
     load.sync();
     store
-        .inject(fault(Place::Write, Failure::NoSpace, 0, u64::MAX))
+        .inject(fault(Place::Write, Injected::NoSpace, 0, u64::MAX))
         .unwrap();
     load.until_refused();
     load.reads_go_on();
@@ -168,7 +168,7 @@ fn after_an_io_error_of_the_log_the_store_stops_and_a_reopening_heals_it() {
         let store = Store::open(dir.path(), small()).unwrap();
         let mut load = Load::new(&store, Durability::Synced);
         some_batches(&mut load, 5);
-        store.inject(fault(place, Failure::Io, 0, 1)).unwrap();
+        store.inject(fault(place, Injected::Io, 0, 1)).unwrap();
         let mut batch = store.batch();
         batch.durability(level);
         batch
@@ -216,7 +216,7 @@ fn after_an_io_error_of_background_work_it_stops_until_the_store_is_reopened() {
         let store = Store::open(dir.path(), options).unwrap();
         let mut load = Load::new(&store, Durability::Written);
         some_batches(&mut load, 20);
-        store.inject(fault(place, Failure::Io, 0, 1)).unwrap();
+        store.inject(fault(place, Injected::Io, 0, 1)).unwrap();
         assert_eq!(
             store.seal().unwrap_err().kind(),
             ErrorKind::Degraded,
@@ -246,12 +246,12 @@ fn after_an_io_error_of_background_work_it_stops_until_the_store_is_reopened() {
 /// A filter snapshot that can't be written costs nothing but time, and is written later.
 #[test]
 fn a_snapshot_that_fails_is_written_later() {
-    for failure in [Failure::NoSpace, Failure::OpenFiles, Failure::Io] {
+    for failure in [Injected::NoSpace, Injected::OpenFiles, Injected::Io] {
         snapshot_fails(failure);
     }
 }
 
-fn snapshot_fails(failure: Failure) {
+fn snapshot_fails(failure: Injected) {
     let dir = tempfile::tempdir().unwrap();
     let clock = firstseen::ManualClock::new();
     let options = small()
@@ -268,7 +268,7 @@ fn snapshot_fails(failure: Failure) {
     clock.advance(days(3));
     assert!(store.seal().is_err());
     load.reads_go_on();
-    if failure == Failure::Io {
+    if failure == Injected::Io {
         assert!(store.seal().is_err(), "it was made again");
         let acknowledged = load.acknowledged;
         drop(load);

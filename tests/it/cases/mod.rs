@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod batches;
+mod claims;
 mod clocks;
 mod closures;
 mod conditions;

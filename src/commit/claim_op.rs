@@ -1,0 +1,136 @@
+//! What a call wants of an id's claim, as part of a draft's item.
+//!
+//! Each is settled like any other item, under the hold of its id and in the item's one commit, so
+//! a nonce is compared with the claim as the last commit left it, at the time of the write.
+
+use crate::catalog::ScopeState;
+use crate::claims::{Change, Nonce};
+use crate::error::{Error, Result};
+use crate::id::Id;
+use crate::verdict::Verdict;
+
+use super::Committer;
+use super::draft::{Draft, DraftCaps};
+use super::item::ScopeUse;
+use super::write::Bytes;
+
+/// What is wanted. The verdict of what a nonce doesn't allow is `LeaseLost`, and so is that of
+/// a call by hand that finds nothing to do; of all else but `Take` it is `First`.
+#[derive(Clone, Debug)]
+pub(crate) enum ClaimOp {
+    Take,
+    Renew(Nonce),
+    Complete(Nonce),
+    /// The attempt failed; another one may be made.
+    Retry(Nonce),
+    /// The id failed for good.
+    Fail(Nonce),
+    Release(Nonce),
+    Unknown(Nonce, String),
+    /// By hand, with the reason.
+    Redrive(String),
+    Purge(String),
+    Decide(Settlement, String),
+}
+
+/// What a decision by hand makes of an unknown outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Settlement {
+    Done,
+    Failed,
+    Retry,
+}
+
+impl Settlement {
+    /// As the audit says it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Settlement::Done => "done",
+            Settlement::Failed => "failed",
+            Settlement::Retry => "retry",
+        }
+    }
+}
+
+/// A message that is given up with its item.
+#[derive(Clone, Debug)]
+pub(crate) struct DeadWrite {
+    pub(crate) why: Bytes,
+    pub(crate) payload: Bytes,
+}
+
+/// The longest reason and reference that are kept, in bytes.
+pub(crate) const TEXT_BYTES_MAX: usize = 1_024;
+
+/// A text cut to its limit at a character's border.
+pub(crate) fn shortened(text: &str) -> &str {
+    let mut end = text.len().min(TEXT_BYTES_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+impl Draft {
+    /// Adds an item that is about an id's claim.
+    pub(crate) fn add_claim(
+        &mut self,
+        scope: &ScopeUse,
+        id: &Id<'_>,
+        op: ClaimOp,
+        caps: DraftCaps,
+    ) -> u32 {
+        let at = self.add_item(scope, id, caps);
+        let reference = id.reference.unwrap_or_default();
+        if reference.len() > TEXT_BYTES_MAX {
+            let text = format!("a reference has more than {TEXT_BYTES_MAX} bytes");
+            self.fail(Error::invalid(text));
+        } else if !reference.is_empty() {
+            let reference = self.push(reference, caps);
+            self.more_mut(at).reference = Some(reference);
+        }
+        self.more_mut(at).claim = Some(op);
+        self.has_claims = true;
+        at
+    }
+
+    /// What a claim ends with.
+    pub(crate) fn end_with(&mut self, item: u32, result: &[u8], caps: DraftCaps) {
+        let of = self.items[item as usize].scope as usize;
+        if let Err(error) = self.scopes[of].policy.check_claim_result(result) {
+            return self.fail(error);
+        }
+        let result = self.push(result, caps);
+        self.more_mut(item).result = Some(result);
+    }
+
+    /// What a claim became in the last commit.
+    pub(crate) fn changes(&self) -> &[Change] {
+        &self.spare.changes
+    }
+}
+
+impl Committer {
+    /// Makes the families that claims of a scope need, before any id is held.
+    pub(crate) fn expect_claims(&self, scope: &ScopeState) -> Result<()> {
+        if !scope.has_claims() {
+            self.make_claim_books()?;
+            scope.expect_claims();
+        }
+        Ok(())
+    }
+
+    /// Counts verdicts; those of a claim's later life are no answers to messages.
+    pub(super) fn count(&self, draft: &Draft, verdicts: &[Verdict]) {
+        if !draft.has_claims {
+            return self.counters.verdicts(verdicts);
+        }
+        for (item, verdict) in draft.items.iter().zip(verdicts) {
+            let op = draft.more(item).and_then(|more| more.claim.as_ref());
+            match op {
+                None => self.counters.verdicts(std::slice::from_ref(verdict)),
+                Some(op) => self.counters.claim(op, verdict),
+            }
+        }
+    }
+}
