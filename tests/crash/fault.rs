@@ -60,6 +60,9 @@ fn trouble(rng: &mut fastrand::Rng) -> Trouble {
             let failures = [Failure::Io, Failure::NoSpace, Failure::Retryable];
             let calls = calls[rng.usize(..calls.len())];
             let longest = if calls & WRITES == 0 { 12 } else { 80 };
+            let failure = failures[rng.usize(..failures.len())];
+            // A disk that says it is full has not taken all bytes of a write.
+            let is_done = rng.u8(0..4) == 0 && (failure != Failure::NoSpace || calls & WRITES == 0);
             let plan = Plan {
                 calls,
                 nth: rng.u64(1..longest),
@@ -67,8 +70,8 @@ fn trouble(rng: &mut fastrand::Rng) -> Trouble {
                     Some(1) => rng.u64(1..4),
                     _ => u64::MAX,
                 },
-                failure: failures[rng.usize(..failures.len())],
-                after: rng.u8(0..4) == 0,
+                failure,
+                after: is_done,
             };
             Trouble::Fail {
                 plan,
