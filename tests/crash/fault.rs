@@ -240,8 +240,11 @@ impl Lane {
             let step = match self.rng.u8(0..20) {
                 0..=13 => self.send(worker, ledger, &mut next),
                 14..=16 => {
-                    buffered += 1;
-                    worker.buffer(buffered - 1).map(|line| take(ledger, &line))
+                    let line = worker.buffer(buffered);
+                    // A batch that was refused is not the next one's forerunner.
+                    let is_refused = |e: &Error| e.recorded() == Recorded::No;
+                    buffered += u64::from(!line.as_ref().is_err_and(is_refused));
+                    line.map(|line| take(ledger, &line))
                 }
                 17 => worker.sync().map(|line| take(ledger, &line)),
                 18 => worker.open.store.seal(),
