@@ -23,6 +23,9 @@ const SHORT: [&str; 3] = [
 ];
 /// … and for what the caller must set right.
 const READ_ONLY: [&str; 2] = ["Read-only file system", "Permission denied"];
+/// What RocksDB says when its MANIFEST could not be opened and a moment later could: it takes the
+/// failure for a lack of direct I/O, which nobody asked it for.
+const DIRECT: &str = "Direct I/O is not supported";
 
 pub(super) fn map(error: rocksdb::Error) -> Error {
     let text = error.to_string();
@@ -76,6 +79,7 @@ fn kind_of(raw: Raw, text: &str) -> ErrorKind {
         Raw::IOError if text.contains("No such file") => ErrorKind::Damaged,
         Raw::Busy | Raw::TryAgain | Raw::TimedOut => ErrorKind::Busy,
         Raw::InvalidArgument if text.contains("IO error") => ErrorKind::Degraded,
+        Raw::InvalidArgument if text.contains(DIRECT) => ErrorKind::Degraded,
         Raw::InvalidArgument if text.contains("family already exists") => ErrorKind::Degraded,
         Raw::InvalidArgument if text.contains("WAL") => ErrorKind::Damaged,
         Raw::InvalidArgument | Raw::NotSupported => ErrorKind::Invalid,
@@ -140,6 +144,11 @@ mod tests {
                 Raw::InvalidArgument,
                 "Found options incompatible with filesystem: IO error: No space left on device",
                 ErrorKind::Full,
+            ),
+            (
+                Raw::InvalidArgument,
+                "Direct I/O is not supported by the specified DB.",
+                ErrorKind::Degraded,
             ),
             (
                 Raw::InvalidArgument,

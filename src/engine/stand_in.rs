@@ -9,7 +9,7 @@
 use std::path::PathBuf;
 
 use super::Home;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// Opens by `open`, with the help of runs that were kept aside. RocksDB refuses to open if it
 /// meets a missing file, but doesn't look for all of them: `tables` tells which it relies on.
@@ -44,9 +44,15 @@ pub(super) fn open_with_stand_ins<T>(
         if let Some(wrong) = placed.take() {
             std::fs::remove_file(wrong)?;
         }
-        match missing.clone().or_else(|| missing_in(error.as_ref())) {
+        let named = missing_in(error.as_ref());
+        let error = map(error);
+        // A failing disk says nothing of whether the run fits.
+        if error.kind() != ErrorKind::Damaged && named.is_none() {
+            return Err(error);
+        }
+        match missing.clone().or(named) {
             Some(table) if !kept.is_empty() => missing = Some(table),
-            _ => return Err(map(error)),
+            _ => return Err(error),
         }
     }
     let table = missing.unwrap_or_default();
