@@ -60,6 +60,7 @@ pub mod fuzzing;
 mod id;
 mod index;
 mod key;
+mod look;
 mod memory;
 mod options;
 mod poison;
@@ -101,7 +102,7 @@ pub use report::{Area, Checked, Fault, Progress, Remedy, Report};
 pub use resources::Resources;
 pub use scope::{Scan, Scope};
 pub use stats::{
-    BackgroundStats, FilterStats, GenerationStats, Health, Stats, TierStats, VerdictStats,
+    AsOf, BackgroundStats, FilterStats, GenerationStats, Health, Stats, TierStats, VerdictStats,
 };
 #[cfg(feature = "testing")]
 pub use store::NextCommit;

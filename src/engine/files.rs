@@ -272,6 +272,22 @@ impl Home {
         self.dir.join(LOCK).exists()
     }
 
+    /// The number of the process that has the store open, as text; `None` if none has.
+    ///
+    /// # Errors
+    /// Those of reading the lock's file.
+    pub(crate) fn opener(&self) -> Result<Option<String>> {
+        in_memory!(self, _ => Ok(None));
+        match self.lock_for_reading() {
+            Ok(_) => Ok(None),
+            Err(error) if error.kind() == ErrorKind::AlreadyOpen => {
+                let owner = fs::read_to_string(self.dir.join(LOCK)).unwrap_or_default();
+                Ok(Some(owner))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     fn already_open(&self) -> Error {
         let owner = fs::read_to_string(self.dir.join(LOCK)).unwrap_or_default();
         Error::new(

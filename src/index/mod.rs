@@ -9,7 +9,8 @@
 //! | `room` | room in the current segment, rotation |
 //! | `lookup` | which record stands |
 //! | `seal`, `merge`, `expire` | background work under the maintenance lock |
-//! | `recover` | open: replay, floor, strays |
+//! | `recover`, `footers` | open: replay, floor, runs and strays |
+//! | `reader` | the same, only to read |
 //! | `scan` | all ids, in hash order |
 //! | `verify` | a check of a store at rest |
 
@@ -21,6 +22,7 @@ mod durable;
 mod expire;
 mod extras;
 mod floor;
+mod footers;
 #[cfg(feature = "testing")]
 pub(crate) mod fuzzing;
 mod hash;
@@ -32,6 +34,7 @@ mod meta;
 mod names;
 mod numbers;
 mod page;
+mod reader;
 mod record;
 mod recover;
 mod room;
@@ -71,8 +74,9 @@ pub(crate) use lookup::{Probe, Scratch, Tiers};
 pub(crate) use meta::class_row;
 use names::Name;
 pub(crate) use names::table as table_family;
+pub(crate) use reader::open_to_read;
 pub(crate) use record::{FOR_EVER_CLASS, FOR_EVER_MS, Hit, Meta, Slice, Stamp, State};
-pub(crate) use recover::{Opening, open};
+pub(crate) use recover::{Opened, Opening, open};
 pub(crate) use room::Room;
 pub(crate) use scan::IdScan;
 pub(crate) use segment::words_for_item;

@@ -14,6 +14,7 @@ mod families;
 mod front;
 mod ids;
 mod keys;
+mod looks;
 mod loss;
 mod numbers;
 mod partitions;
