@@ -9,6 +9,7 @@ use crate::background::Background;
 use crate::catalog::{Caps, Catalog};
 use crate::clock::{self, ClockState, Stopwatch, millis};
 use crate::commit::{Committer, DraftCaps, Lane};
+use crate::copy::Copy;
 use crate::engine::{Home, Settings};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{self, Index, Limits, Opened, Opening};
@@ -175,11 +176,10 @@ impl Core {
         if self.index().engine.home().directory().is_none() {
             return Err(Error::invalid("a store in memory has no checkpoints"));
         }
-        if dir.exists() {
-            return Err(Error::invalid(format!("{} exists already", dir.display())));
-        }
         self.committer.flush_buffer()?;
-        self.index().checkpoint(dir)
+        let copy = Copy::begin(dir)?;
+        self.index().checkpoint(copy.dir())?;
+        copy.finish()
     }
 
     /// Ends background work and submissions; makes everything durable.

@@ -46,10 +46,12 @@
 
 mod audit;
 mod background;
+mod backup;
 mod batch;
 mod catalog;
 mod clock;
 mod commit;
+mod copy;
 mod core;
 mod engine;
 mod error;
@@ -81,6 +83,7 @@ mod verdict;
 mod verify;
 
 pub use audit::{AuditEntry, AuditEvent, AuditScan};
+pub use backup::{Backup, Backups, Pruned, copy_store};
 pub use batch::{Batch, Submitted, Writes};
 #[cfg(feature = "testing")]
 pub use clock::ManualClock;

@@ -27,7 +27,7 @@ pub(crate) struct Shared {
     core: ArcSwapOption<Core>,
     pub(crate) caps: DraftCaps,
     pub(crate) home: Home,
-    options: Options,
+    pub(crate) options: Options,
     /// Of a store that is only read: who had it open then, if anybody.
     pub(crate) opener: Option<Option<String>>,
     /// Effective time as it was opened.

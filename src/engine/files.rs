@@ -373,7 +373,8 @@ impl Home {
     }
 }
 
-fn sync_directory(dir: &Path) -> Result<()> {
+/// Makes the names in a directory durable.
+pub(crate) fn sync_directory(dir: &Path) -> Result<()> {
     File::open(dir)?.sync_all()?;
     Ok(())
 }
