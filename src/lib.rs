@@ -65,6 +65,7 @@ mod key;
 mod look;
 mod memory;
 mod options;
+mod plan;
 mod poison;
 mod policy;
 mod position;
@@ -94,6 +95,7 @@ pub use error::{Error, ErrorKind, Recorded, Result};
 pub use id::Id;
 pub use key::{Key, KeyError, Part, Parts, header};
 pub use options::{Durability, Options};
+pub use plan::{Load, Plan};
 pub use policy::{OnMissingId, Policy, days};
 pub use position::Position;
 #[cfg(all(feature = "testing", feature = "raw"))]
