@@ -1,8 +1,8 @@
 //! A copy of a store in the making, beside the place where it will be.
 //!
-//! - C1: under its own name there is nothing, or a whole store: it is made in `NAME.partial` and
+//! - Y1: under its own name there is nothing, or a whole store: it is made in `NAME.partial` and
 //!   renamed at the end. What a crash leaves of it is removed by the next copy to that name.
-//! - C2: what is in the making doesn't open, as an empty store least of all: from the start it has
+//! - Y2: what is in the making doesn't open, as an empty store least of all: from the start it has
 //!   a file for a floor that is none, and gets its floor last.
 
 use std::ffi::OsString;

@@ -2,10 +2,10 @@
 //!
 //! The files of a store that is being written come and go. A look reads them as an open does,
 //! without writing, and then makes sure of three things; if one fails, it looks again:
-//! - L1: no write-ahead log went away meanwhile (`engine::Footprint`), so no commit fell between
+//! - O1: no write-ahead log went away meanwhile (`engine::Footprint`), so no commit fell between
 //!   what was flushed and what was replayed;
-//! - L2: no commit can be in a family that was made meanwhile;
-//! - L3: commit numbers are whole, and reach the floor as it was before.
+//! - O2: no commit can be in a family that was made meanwhile;
+//! - O3: commit numbers are whole, and reach the floor as it was before.
 //!
 //! What it gives is then the store after some commit, rows and ids together. An error counts only
 //! if nothing changed while it came about.
