@@ -1,7 +1,7 @@
 //! `plan`: the library's sizing model, for people and programs.
 
 use firstseen::Load;
-use indicatif::{HumanCount, HumanDuration};
+use indicatif::HumanCount;
 use serde_json::json;
 
 use crate::args::Plan;
@@ -87,9 +87,9 @@ fn text(plan: &firstseen::Plan) -> Vec<String> {
         (
             "generations",
             format!(
-                "{}, each {} wide",
+                "{}, each {:.1} h wide",
                 plan.generations,
-                HumanDuration(plan.slice)
+                plan.slice.as_secs_f64() / 3600.0
             ),
         ),
     ];

@@ -10,6 +10,8 @@ const HEIGHT: f64 = 220.0;
 const LEFT: f64 = 70.0;
 const BOTTOM: f64 = 34.0;
 const TOP: f64 = 12.0;
+/// Half of what a label takes.
+const LABEL_HALF: f64 = 60.0;
 /// Texts along the horizontal axis.
 const TICKS: usize = 6;
 
@@ -129,7 +131,14 @@ fn labelled(svg: &mut String, labels: &[String], x: impl Fn(usize) -> f64) {
     let every = labels.len().div_ceil(TICKS).max(1);
     for (at, label) in labels.iter().enumerate().step_by(every) {
         let (x, y, label) = (x(at), HEIGHT - 12.0, escape(label));
-        let anchor = if at == 0 { "start" } else { "middle" };
+        // Within the picture, whatever stands at its ends.
+        let anchor = if x > WIDTH - LABEL_HALF {
+            "end"
+        } else if at == 0 {
+            "start"
+        } else {
+            "middle"
+        };
         let _ = write!(
             svg,
             "<text x='{x:.1}' y='{y}' text-anchor='{anchor}'>{label}</text>"

@@ -25,10 +25,11 @@ use crate::time::rfc3339;
 /// Bars of the plot of first sights.
 const SIGHTS: usize = 60;
 
-const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:900px;margin:2em auto;\
-padding:0 1em;color:#222}h1{font-size:1.5em}h2{font-size:1.15em;margin-top:2em}table{border-collapse:\
-collapse}td,th{padding:.2em .9em .2em 0;text-align:left}td.n,th.n{text-align:right}svg{width:100%}\
-svg text{font-size:11px;fill:#555}.grid{stroke:#ddd}.legend,.fresh{color:#555}";
+const STYLE: &str = "\
+body{font:15px/1.5 system-ui,sans-serif;max-width:900px;margin:2em auto;padding:0 1em;color:#222}\
+h1{font-size:1.5em}h2{font-size:1.15em;margin-top:2em}table{border-collapse:collapse}\
+td,th{padding:.2em .9em .2em 0;text-align:left}td.n,th.n{text-align:right}\
+svg{width:100%}svg text{font-size:11px;fill:#555}.grid{stroke:#ddd}.legend,.fresh{color:#555}";
 
 pub(crate) fn run(args: &Report) -> Result<Ending, Failure> {
     let store = place::look(&args.store)?;
