@@ -278,13 +278,17 @@ impl Home {
     /// Those of reading the lock's file.
     pub(crate) fn opener(&self) -> Result<Option<String>> {
         in_memory!(self, _ => Ok(None));
-        match self.lock_for_reading() {
-            Ok(_) => Ok(None),
-            Err(error) if error.kind() == ErrorKind::AlreadyOpen => {
+        let Ok(file) = File::open(self.dir.join(LOCK)) else {
+            return Ok(None);
+        };
+        // Shared, so that two who look don't take each other for an opener; let go at once.
+        match file.try_lock_shared() {
+            Ok(()) => Ok(None),
+            Err(fs::TryLockError::WouldBlock) => {
                 let owner = fs::read_to_string(self.dir.join(LOCK)).unwrap_or_default();
                 Ok(Some(owner))
             }
-            Err(error) => Err(error),
+            Err(fs::TryLockError::Error(e)) => Err(e.into()),
         }
     }
 

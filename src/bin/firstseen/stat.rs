@@ -86,7 +86,16 @@ fn watch(args: &Stat, pause: Duration) -> Result<Ending, Failure> {
         ))?;
     }
     loop {
-        let store = place::look(&args.look.store)?;
+        let store = match place::look(&args.look.store) {
+            // It changes too fast just now.
+            Err(Failure::Store(error)) if error.is_retryable() => {
+                if !wait(pause) {
+                    return Ok(Ending::Interrupted);
+                }
+                continue;
+            }
+            store => store?,
+        };
         let found = look(&store)?;
         store.close()?;
         let stats = &found.stats;
