@@ -13,12 +13,14 @@ mod copies;
 mod switches;
 
 /// What is not copied.
-const LEFT_OUT: [&str; 9] = [
+const LEFT_OUT: [&str; 11] = [
     "background.rs",
+    "backup",
     "bin",
     "engine",
     "fuzzing.rs",
     "lib.rs",
+    "look.rs",
     "memory.rs",
     "raw.rs",
     "stores.rs",

@@ -135,6 +135,7 @@ impl Catalog {
         caps: Caps,
     ) -> Result<Catalog> {
         let scopes = read_scopes(&index.meta)?;
+        let is_reader = index.poison.is_reader();
         let dropped: Vec<u16> = scopes
             .iter()
             .filter(|s| s.is_dropped())
@@ -151,6 +152,7 @@ impl Catalog {
                     let table = TableState::new(number, name, guarded, family);
                     tables.push((table, Arc::clone(family)));
                 }
+                (Some(_), true) if is_reader => {}
                 (Some((_, family)), true) => index.engine.drop_family(family)?,
                 (None, true) => {}
                 (None, false) => {
@@ -162,7 +164,7 @@ impl Catalog {
         }
         for (number, family) in &families {
             next_table = next_table.max(number + 1);
-            if tables.iter().all(|(t, _)| t.number != *number) {
+            if !is_reader && tables.iter().all(|(t, _)| t.number != *number) {
                 let _ = index.engine.drop_family(family);
             }
         }

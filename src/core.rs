@@ -10,9 +10,10 @@ use crate::catalog::{Caps, Catalog};
 use crate::claims::Claims;
 use crate::clock::{self, ClockState, Stopwatch, millis};
 use crate::commit::{Committer, DraftCaps, Lane, load_claims};
+use crate::copy::Copy;
 use crate::engine::{Home, Settings};
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{self, Index, Limits, Opening};
+use crate::index::{self, Index, Limits, Opened, Opening};
 use crate::options::{Durability, Options};
 use crate::renewals::Renewals;
 use crate::resources::Resources;
@@ -63,6 +64,20 @@ const FILES_SPARED: u64 = 64;
 
 impl Core {
     pub(crate) fn open(home: Home, options: &Options) -> Result<Arc<Core>> {
+        Core::assemble(home, options, index::open, false)
+    }
+
+    /// Opens a store to be read only, once; `look` tries it again.
+    pub(crate) fn open_to_read(home: Home, options: &Options) -> Result<Arc<Core>> {
+        Core::assemble(home, options, index::open_to_read, true)
+    }
+
+    fn assemble(
+        home: Home,
+        options: &Options,
+        open: impl FnOnce(Opening) -> Result<Opened>,
+        is_reader: bool,
+    ) -> Result<Arc<Core>> {
         options.validate()?;
         let resources = options.resources.clone().unwrap_or_default();
         let limits = Limits {
@@ -73,7 +88,7 @@ impl Core {
             free_bytes_min: options.free_bytes_min,
         };
         let settings = settings(home, options, &resources);
-        let opened = index::open(Opening {
+        let opened = open(Opening {
             settings,
             resources: resources.clone(),
             limits,
@@ -82,6 +97,7 @@ impl Core {
             accept_short: options.accept_recovered_short,
             slices_per_class: options.slices_per_class,
             generations_max: options.generations_max,
+            is_reader,
         })?;
         let index = Arc::new(opened.index);
         let caps = Caps {
@@ -130,6 +146,9 @@ impl Core {
 
     pub(crate) fn health(&self) -> Health {
         let index = self.index();
+        if index.poison.is_reader() {
+            return Health::Ready;
+        }
         if let Some(why) = index.poison.why() {
             return Health::Degraded(why.to_string());
         }
@@ -170,11 +189,10 @@ impl Core {
         if self.index().engine.home().directory().is_none() {
             return Err(Error::invalid("a store in memory has no checkpoints"));
         }
-        if dir.exists() {
-            return Err(Error::invalid(format!("{} exists already", dir.display())));
-        }
         self.committer.flush_buffer()?;
-        self.index().checkpoint(dir)
+        let copy = Copy::begin(dir)?;
+        self.index().checkpoint(copy.dir())?;
+        copy.finish()
     }
 
     /// Ends background work and submissions; makes everything durable.
@@ -182,6 +200,9 @@ impl Core {
         self.index().begin_close();
         self.lane.close();
         self.renewals.close();
+        if self.index().poison.is_reader() {
+            return Ok(());
+        }
         match mode {
             CloseMode::Sync => self.committer.close(),
             #[cfg(feature = "testing")]

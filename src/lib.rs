@@ -48,12 +48,14 @@
 
 mod audit;
 mod background;
+mod backup;
 mod batch;
 mod catalog;
 mod claim;
 mod claims;
 mod clock;
 mod commit;
+mod copy;
 mod core;
 mod dead;
 mod engine;
@@ -65,8 +67,10 @@ pub mod fuzzing;
 mod id;
 mod index;
 mod key;
+mod look;
 mod memory;
 mod options;
+mod plan;
 mod poison;
 mod policy;
 mod position;
@@ -87,6 +91,7 @@ mod verdict;
 mod verify;
 
 pub use audit::{AuditEntry, AuditEvent, AuditScan};
+pub use backup::{Backup, Backups, Pruned, copy_store};
 pub use batch::{Batch, Submitted, Writes};
 pub use claim::{Claim, ClaimEntry, Decided, Failure, Token};
 #[cfg(feature = "testing")]
@@ -99,6 +104,7 @@ pub use error::{Error, ErrorKind, Recorded, Result};
 pub use id::Id;
 pub use key::{Key, KeyError, Part, Parts, header};
 pub use options::{Durability, Options};
+pub use plan::{Load, Plan};
 pub use policy::{OnMissingId, OnUnknown, Policy, days};
 pub use position::Position;
 #[cfg(all(feature = "testing", feature = "raw"))]
@@ -110,7 +116,7 @@ pub use report::{Area, Checked, Fault, Progress, Remedy, Report};
 pub use resources::Resources;
 pub use scope::{Scan, Scope};
 pub use stats::{
-    BackgroundStats, ClaimStats, FilterStats, GenerationStats, Health, Stats, TierStats,
+    AsOf, BackgroundStats, ClaimStats, FilterStats, GenerationStats, Health, Stats, TierStats,
     VerdictStats,
 };
 #[cfg(feature = "testing")]

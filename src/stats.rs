@@ -65,6 +65,20 @@ pub struct Stats {
     pub recovered_short: Option<(u64, u64)>,
 }
 
+/// How far a store reaches that was opened to be read only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AsOf {
+    /// The last commit that was seen, by number.
+    pub commit: u64,
+    /// The last one that was known to be safe from a power failure.
+    pub durable: u64,
+    /// The store's effective time when it was looked at.
+    pub at: SystemTime,
+    /// The number of the process that had it open then, as text; `None`: none had.
+    pub open_by: Option<String>,
+}
+
 /// Verdicts by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

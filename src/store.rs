@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::audit::AuditScan;
 use crate::background::Background;
@@ -28,7 +28,11 @@ pub(crate) struct Shared {
     core: ArcSwapOption<Core>,
     pub(crate) caps: DraftCaps,
     pub(crate) home: Home,
-    options: Options,
+    pub(crate) options: Options,
+    /// Of a store that is only read: who had it open then, if anybody.
+    pub(crate) opener: Option<Option<String>>,
+    /// Effective time as it was opened.
+    pub(crate) opened_at: SystemTime,
 }
 
 impl Shared {
@@ -106,16 +110,28 @@ impl Store {
         let core = Core::open(home.clone(), &options)?;
         let weak: std::sync::Weak<dyn Background> = Arc::downgrade(&core) as _;
         core.register(weak);
+        Ok(Store::of_core(core, home, options, None))
+    }
+
+    pub(crate) fn of_core(
+        core: Arc<Core>,
+        home: Home,
+        options: Options,
+        opener: Option<Option<String>>,
+    ) -> Store {
         let caps = core.caps;
+        let opened_at = UNIX_EPOCH + Duration::from_millis(core.index().time.now_ms());
         let core = ArcSwapOption::from(Some(core));
-        Ok(Store {
+        Store {
             shared: Arc::new(Shared {
                 core,
                 caps,
                 home,
                 options,
+                opener,
+                opened_at,
             }),
-        })
+        }
     }
 
     /// Makes a scope, or finds the one of that name. Safe to call at every start.

@@ -58,7 +58,10 @@ pub(crate) enum Recovery {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Write,
+    /// Of a store that nobody writes meanwhile.
     Read,
+    /// Of one that another process may write: all its files are opened at once.
+    Look,
 }
 
 /// What the engine needs to know to open.
@@ -96,6 +99,8 @@ pub(crate) struct Engine {
     run_options: Options,
     /// Those that are in use.
     families: Mutex<Vec<Weak<Family>>>,
+    /// Those that it was opened with.
+    opened: Vec<String>,
 }
 
 /// The family every RocksDB has; we keep nothing in it.
@@ -112,9 +117,12 @@ impl Engine {
         table_name: impl Fn(&str) -> Option<String>,
     ) -> Result<(Engine, Vec<Arc<Family>>)> {
         let path = settings.home.data_path();
-        let database = options::database(&settings, recovery)?;
-        if access == Access::Write {
-            settings.home.mark_endless_records()?;
+        let mut database = options::database(&settings, recovery)?;
+        match access {
+            Access::Write => settings.home.mark_endless_records()?,
+            Access::Read => {}
+            // What is open can be read whatever becomes of its name.
+            Access::Look => database.set_max_open_files(-1),
         }
         let names = existing_families(&database, &path, &settings.home)?;
         let mut kinds = Vec::with_capacity(names.len());
@@ -136,7 +144,7 @@ impl Engine {
             });
             match access {
                 Access::Write => Db::open_cf_descriptors(&database, &path, families),
-                Access::Read => {
+                Access::Read | Access::Look => {
                     Db::open_cf_descriptors_read_only(&database, &path, families, false)
                 }
             }
@@ -145,7 +153,7 @@ impl Engine {
         let failed = |error| map_open(error, &path);
         let db = match access {
             Access::Write => open_with_stand_ins(&settings.home, open, tables, failed)?,
-            Access::Read => open().map_err(failed)?,
+            Access::Read | Access::Look => open().map_err(failed)?,
         };
         settings.home.set_has_data();
         let db = Arc::new(db);
@@ -162,6 +170,7 @@ impl Engine {
             settings,
             run_options,
             families: Mutex::default(),
+            opened: names,
         };
         families.iter().for_each(|f| engine.remember(f));
         Ok((engine, families))
@@ -169,6 +178,21 @@ impl Engine {
 
     pub(crate) fn home(&self) -> &Home {
         &self.settings.home
+    }
+
+    /// Whether it was opened with a family of that name.
+    pub(crate) fn was_opened_with(&self, name: &str) -> bool {
+        self.opened.iter().any(|opened| opened == name)
+    }
+
+    /// The families that are on disk now; others than those open if another process writes.
+    ///
+    /// # Errors
+    /// As those of opening.
+    pub(crate) fn families_now(&self) -> Result<Vec<String>> {
+        let database = options::database(&self.settings, Recovery::Anything)?;
+        let path = self.settings.home.data_path();
+        Db::list_cf(&database, &path).map_err(|e| map_open(e, &path))
     }
 
     /// Makes a family; durable on return.

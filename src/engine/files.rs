@@ -272,6 +272,26 @@ impl Home {
         self.dir.join(LOCK).exists()
     }
 
+    /// The number of the process that has the store open, as text; `None` if none has.
+    ///
+    /// # Errors
+    /// Those of reading the lock's file.
+    pub(crate) fn opener(&self) -> Result<Option<String>> {
+        in_memory!(self, _ => Ok(None));
+        let Ok(file) = File::open(self.dir.join(LOCK)) else {
+            return Ok(None);
+        };
+        // Shared, so that two who look don't take each other for an opener; let go at once.
+        match file.try_lock_shared() {
+            Ok(()) => Ok(None),
+            Err(fs::TryLockError::WouldBlock) => {
+                let owner = fs::read_to_string(self.dir.join(LOCK)).unwrap_or_default();
+                Ok(Some(owner))
+            }
+            Err(fs::TryLockError::Error(e)) => Err(e.into()),
+        }
+    }
+
     fn already_open(&self) -> Error {
         let owner = fs::read_to_string(self.dir.join(LOCK)).unwrap_or_default();
         Error::new(
@@ -357,7 +377,8 @@ impl Home {
     }
 }
 
-fn sync_directory(dir: &Path) -> Result<()> {
+/// Makes the names in a directory durable.
+pub(crate) fn sync_directory(dir: &Path) -> Result<()> {
     File::open(dir)?.sync_all()?;
     Ok(())
 }

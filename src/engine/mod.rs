@@ -12,6 +12,7 @@ mod db;
 mod family;
 mod fault;
 mod files;
+mod footprint;
 mod frames;
 mod handle;
 mod inject;
@@ -24,7 +25,8 @@ mod stand_in;
 
 pub(crate) use db::{Access, Engine, Kind, Recovery, Settings, TableFile};
 pub(crate) use family::{Blocks, Family, Rows};
-pub(crate) use files::Home;
+pub(crate) use files::{Home, sync_directory};
+pub(crate) use footprint::Footprint;
 #[cfg(feature = "testing")]
 pub use inject::{Injected, Injection, Place};
 pub(crate) use options::{Caches, FamilyTuning};

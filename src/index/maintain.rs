@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 use super::active::EntryAt;
-use super::floor::Floor;
+use super::copy::give_floor;
 use super::record::Slice;
 use super::run::Run;
 use super::segment::Segment;
@@ -219,8 +219,7 @@ impl Index {
         let floor = self.durable();
         self.engine.checkpoint(&dir.join("data"))?;
         failpoint!("checkpoint::copied");
-        let mark = Floor::create(&copy, floor, self.floor.unsynced())?;
-        Floor::new(copy, mark).note_made()
+        give_floor(&copy, floor, self.floor.unsynced())
     }
 
     /// The last act: mark, floor, and a flush, so that the next open replays only what is not

@@ -9,7 +9,8 @@
 //! | `room` | room in the current segment, rotation |
 //! | `lookup` | which record stands |
 //! | `seal`, `merge`, `expire` | background work under the maintenance lock |
-//! | `recover` | open: replay, floor, strays |
+//! | `recover`, `footers` | open: replay, floor, runs and strays |
+//! | `reader` | the same, only to read |
 //! | `scan` | all ids, in hash order |
 //! | `verify` | a check of a store at rest |
 
@@ -17,10 +18,12 @@ mod active;
 mod append;
 mod books;
 mod classes;
+mod copy;
 mod durable;
 mod expire;
 mod extras;
 mod floor;
+mod footers;
 #[cfg(feature = "testing")]
 pub(crate) mod fuzzing;
 mod hash;
@@ -32,6 +35,7 @@ mod meta;
 mod names;
 mod numbers;
 mod page;
+mod reader;
 mod record;
 mod recover;
 mod room;
@@ -64,15 +68,17 @@ pub(crate) use append::Member;
 pub(crate) use append::NextFailure;
 pub(crate) use books::Book;
 pub(crate) use classes::{Class, Classes, FOR_EVER};
+pub(crate) use copy::{durability_of, give_floor};
 pub(crate) use extras::{Ended, Extras, SOURCE_BYTES_MAX};
 pub(crate) use hash::{Fingerprint, IdHash};
 pub(crate) use log::LogBuilder;
 pub(crate) use lookup::{Probe, Scratch, Tiers};
-pub(crate) use meta::class_row;
+pub(crate) use meta::{FORMAT, class_row};
 use names::Name;
 pub(crate) use names::table as table_family;
+pub(crate) use reader::open_to_read;
 pub(crate) use record::{FOR_EVER_CLASS, FOR_EVER_MS, Hit, Meta, Slice, Stamp, State};
-pub(crate) use recover::{Opening, open};
+pub(crate) use recover::{Opened, Opening, open};
 pub(crate) use room::Room;
 pub(crate) use scan::IdScan;
 pub(crate) use segment::words_for_item;

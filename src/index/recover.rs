@@ -26,16 +26,16 @@ use super::append::Gate;
 use super::books::Books;
 use super::durable::Durable;
 use super::floor::{Floor, Mark};
+use super::footers::load_generations;
 use super::log::{Sections, log_number};
 use super::maintain::Maintenance;
 use super::numbers::Numbers;
 use super::record::Slice;
 use super::room::Reserved;
-use super::run::{Run, RunInfo, RunKey};
 use super::segment::{Segment, SetPool, SetSize};
 use super::space::Space;
-use super::view::{Generation, View};
-use super::{Classes, Counts, IdHash, Index, Limits, Name, meta, names, random, snapshot};
+use super::view::View;
+use super::{Classes, Counts, IdHash, Index, Limits, Name, meta, names, random};
 
 /// Far beyond any clock, and far from where sums with it overflow.
 const MARK_MS_MAX: u64 = u64::MAX / 4;
@@ -50,6 +50,8 @@ pub(crate) struct Opening {
     pub(crate) accept_short: bool,
     pub(crate) slices_per_class: u32,
     pub(crate) generations_max: u32,
+    /// Only to be read.
+    pub(crate) is_reader: bool,
 }
 
 /// An open index, and what else was found.
@@ -131,18 +133,25 @@ pub(crate) fn open(opening: Opening) -> Result<Opened> {
     assemble(opening, engine, families, mark, lock)
 }
 
-fn assemble(
+/// What follows the opening of the database. Without the lock the store is only read.
+pub(super) fn assemble(
     opening: Opening,
     engine: Engine,
     families: Families,
     mark: Mark,
     lock: Option<File>,
 ) -> Result<Opened> {
+    let is_reader = opening.is_reader;
     // Until the format row is durable the creation never finished; after that the floor file
     // says so, that a wiped folder may not pass for a new store.
     let meta_family = families.rows.iter().find(|f| f.name() == names::META);
     let format = meta_family.map(|f| meta::format(f)).transpose()?.flatten();
     let is_new = format.is_none() && mark.is_fresh() && families.logs.is_empty();
+    if is_reader && (is_new || families.logs.is_empty()) {
+        return Err(Error::invalid(
+            "the store was never made whole: open it to make it",
+        ));
+    }
     if format.is_none() && !is_new {
         return Err(short(mark.n, 0).context("the store's catalog is gone"));
     }
@@ -166,18 +175,25 @@ fn assemble(
     let classes = Classes::new(classes, opening.slices_per_class, opening.generations_max);
     let time = Timekeeper::new(opening.clock, opening.clock_jump_ms, high_water);
 
-    let generations =
-        load_generations(&engine, &families.generations, &classes, &opening.resources)?;
+    let generations = load_generations(
+        &engine,
+        &families.generations,
+        &classes,
+        &opening.resources,
+        is_reader,
+    )?;
     let pool = Arc::new(SetPool::default());
     let counts = Counts::default();
     let replay = Replay::run(&families.logs, marker, &ids, &pool, &counts)?;
     let short = replay.check(mark.n, opening.accept_short)?;
     let last_n = replay.numbers.last_n;
     let floor = Floor::new(engine.home().clone(), mark);
-    // Also if a kill came between the format row and this, last time.
-    floor.note_made()?;
-    if let Some((_, found)) = short {
-        floor.lower(found)?;
+    if !is_reader {
+        // Also if a kill came between the format row and this, last time.
+        floor.note_made()?;
+        if let Some((_, found)) = short {
+            floor.lower(found)?;
+        }
     }
     let order = generations
         .iter()
@@ -189,7 +205,11 @@ fn assemble(
         time: Arc::new(time),
         ids,
         classes,
-        poison: Arc::new(Poison::default()),
+        poison: Arc::new(if is_reader {
+            Poison::reader()
+        } else {
+            Poison::default()
+        }),
         counts,
         meta: meta_rows,
         points,
@@ -223,7 +243,11 @@ fn assemble(
         resources: opening.resources,
         limits: opening.limits,
     };
-    index.begin(replay.empty)?;
+    if is_reader {
+        index.begin_to_read(&replay.empty)?;
+    } else {
+        index.begin(replay.empty)?;
+    }
     Ok(Opened {
         index,
         tables: families.tables,
@@ -379,62 +403,4 @@ fn freeze(
         segment.take(*n, value, &hashes)?;
     }
     Ok(segment)
-}
-
-fn load_generations(
-    engine: &Engine,
-    families: &[(Slice, Arc<Family>)],
-    classes: &Classes,
-    resources: &Resources,
-) -> Result<Vec<Arc<Generation>>> {
-    let mut known = Vec::new();
-    let mut generations = Vec::new();
-    for (slice, family) in families {
-        known.push(snapshot::name(*slice));
-        let mut runs = read_footers(family)?;
-        let strays: Vec<RunInfo> = runs
-            .iter()
-            .filter(|r| runs.iter().any(|o| o.covers(r)))
-            .copied()
-            .collect();
-        runs.retain(|r| !strays.contains(r));
-        for stray in strays {
-            engine.remove_files(family, &stray.key.page(0), &stray.key.footer())?;
-        }
-        let width_ms = classes.width_ms(*slice);
-        let generation = Generation {
-            slice: *slice,
-            width_ms,
-            family: Arc::clone(family),
-            runs: Vec::new(),
-        };
-        let runs = runs
-            .into_iter()
-            .map(|info| Run::new(info, resources))
-            .collect();
-        generations.push(generation.with_runs(runs));
-    }
-    for file in engine.home().list(snapshot::FOLDER)? {
-        if !known.contains(&file) {
-            engine.home().remove(&file)?;
-        }
-    }
-    Ok(generations)
-}
-
-/// The footers of a generation's runs: two seeks each.
-pub(super) fn read_footers(family: &Arc<Family>) -> Result<Vec<RunInfo>> {
-    let mut runs = Vec::new();
-    let mut rows = family.rows(&[]);
-    while let Some((key, _)) = rows.here() {
-        let run = RunKey::of(key)?;
-        let footer = family
-            .get(&run.footer())?
-            .ok_or_else(|| Error::damaged(format!("a run of {} has no footer", family.name())))?;
-        runs.push(RunInfo::decode(run, &footer)?);
-        rows.seek(&run.footer());
-        rows.step();
-    }
-    rows.status()?;
-    Ok(runs)
 }

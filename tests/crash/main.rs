@@ -12,6 +12,8 @@
 
 mod campaign;
 mod child;
+#[cfg(feature = "failpoints")]
+mod copies;
 mod cut;
 mod disk;
 #[path = "../support/exit.rs"]

@@ -16,12 +16,12 @@ use std::time::Duration;
 
 use firstseen::{Options, Resources};
 
-use super::check_at_rest;
 use super::child::{start, tell};
 use super::kit::generate::program;
 use super::kit::model::Model;
 use super::kit::op::{Batch, Level, Op};
 use super::kit::runner::{Runner, Setup};
+use super::{check_at_rest, copies};
 use super::{now, number};
 
 /// Some eighty steps; one child runs up to that many.
@@ -86,8 +86,7 @@ pub(crate) fn work(words: &[&str]) {
         runner.step(op);
         tell(&format!("did {k}"));
         if k % 40 == 20 {
-            let copied = runner.store.checkpoint(dir.join(format!("copy-{k}")));
-            copied.expect("a store can be copied");
+            copies::make(&runner.store, dir, &options(0), k / 40);
         }
     }
     drop(runner);
@@ -198,6 +197,7 @@ fn run_child(dir: &Path, seed: u64, name: &str, pass: u64) -> Ran {
 /// under way.
 fn check(dir: &Path, seed: u64, done: usize) -> Result<(), String> {
     check_at_rest(&dir.join("store"), &options(0))?;
+    copies::check(dir, &options(0))?;
     let ops = steps(seed);
     let mut before = Model::new();
     for op in &ops[..done] {

@@ -5,4 +5,5 @@ mod look;
 mod program;
 mod resume;
 mod rows;
+mod upkeep;
 mod verify;

@@ -30,6 +30,7 @@ pub(crate) enum Recovery {
 pub(crate) enum Access {
     Write,
     Read,
+    Look,
 }
 
 /// A table file; there are none.
@@ -121,6 +122,10 @@ impl Engine {
 
     fn handle(&self, name: &str, (number, content): (u32, Shared)) -> Arc<Family> {
         Family::new(content, name, number, &self.open)
+    }
+
+    pub(crate) fn was_opened_with(&self, name: &str) -> bool {
+        self.disk.family(name).is_some()
     }
 
     pub(crate) fn home(&self) -> &Home {

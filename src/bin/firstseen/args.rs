@@ -3,6 +3,8 @@
 //! Only what can be told from the arguments alone is checked here (exit code 2); whether a key
 //! fits its input is found when the input is read.
 
+mod upkeep;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -10,6 +12,11 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 use crate::failure::{EXIT_CODES, VERIFY_EXIT_CODES};
 use crate::time::{self, Retention, Time};
+
+pub(crate) use upkeep::{
+    Backup, BackupAct, Bench, Checkpoint, Completions, Folder, Look, Man, Plan, Report, Restore,
+    Stat,
+};
 
 /// Makes repeated rows and messages take effect once.
 #[derive(Debug, Parser)]
@@ -27,6 +34,16 @@ pub(crate) enum Verb {
     Scan(Scan),
     Forget(Forget),
     Verify(Verify),
+    /// The store's generations: when each ends, its ids, runs and bytes.
+    Generations(Look),
+    Checkpoint(Checkpoint),
+    Backup(Backup),
+    Restore(Restore),
+    Plan(Plan),
+    Bench(Bench),
+    Report(Report),
+    Completions(Completions),
+    Man(Man),
 }
 
 const DEDUP_HELP: &str = "\
@@ -108,17 +125,6 @@ impl Dedup {
             None => OnError::Stop,
         }
     }
-}
-
-/// What is in the store and how it has answered.
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Stat {
-    /// The store's directory.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) store: PathBuf,
-    /// One JSON object.
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 /// Check a store that nobody has open: files, log, ids, filters, floor. Changes nothing.

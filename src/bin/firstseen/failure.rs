@@ -15,6 +15,7 @@ Exit codes:
   2    wrong usage
   3    stopped at a bad row
   4    peek, forget: at least one id was not known
+  5    plan: it does not fit
   130  interrupted by Ctrl-C; what was done is committed";
 
 /// The same for `verify`.
@@ -31,6 +32,8 @@ pub(crate) enum Ending {
     /// At least one id asked for was not known.
     NotKnown,
     Interrupted,
+    /// The load does not fit what there is.
+    DoesNotFit,
     /// The store that was checked has faults.
     Damaged,
 }
@@ -41,6 +44,7 @@ impl Ending {
             Ending::Done => 0,
             Ending::Damaged => 1,
             Ending::NotKnown => 4,
+            Ending::DoesNotFit => 5,
             Ending::Interrupted => 130,
         })
     }

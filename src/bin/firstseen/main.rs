@@ -1,11 +1,13 @@
-//! The command-line program `firstseen`: the library's main job on files and pipes, and five
-//! verbs to look into a store.
+//! The command-line program `firstseen`: the library's main job on files and pipes, and verbs to
+//! look into a store, copy it, back it up and plan for it.
 //!
 //! It uses nothing but the crate's public API, so it is also the longest example of it. Every
 //! verb returns how it ended ([`Ending`]) or why it failed ([`Failure`]); only this file turns
 //! either into an exit code.
 
 mod args;
+mod bench;
+mod copies;
 mod csv;
 mod dedup;
 mod failure;
@@ -14,18 +16,24 @@ mod input;
 mod job;
 mod json;
 mod keys;
+mod manual;
 mod output;
 mod peek;
 mod pending;
 mod place;
+mod plan;
+mod plot;
 mod progress;
+mod report;
 #[cfg(test)]
 mod reread;
 mod rows;
 mod scan;
 mod show;
+mod sizes;
 mod stat;
 mod stop;
+mod table;
 mod time;
 mod verify;
 
@@ -45,6 +53,15 @@ fn main() -> ExitCode {
         Verb::Scan(args) => scan::run(args),
         Verb::Forget(args) => forget::run(args),
         Verb::Verify(args) => verify::run(args),
+        Verb::Generations(args) => stat::run_generations(args),
+        Verb::Checkpoint(args) => copies::checkpoint(args),
+        Verb::Backup(args) => copies::backup(args),
+        Verb::Restore(args) => copies::restore(args),
+        Verb::Plan(args) => plan::run(args),
+        Verb::Bench(args) => bench::run(args),
+        Verb::Report(args) => report::run(args),
+        Verb::Completions(args) => manual::completions(args),
+        Verb::Man(args) => manual::man(args),
     };
     match ended {
         Ok(ending) => ending.exit_code(),

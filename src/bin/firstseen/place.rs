@@ -29,6 +29,12 @@ pub(crate) fn store(dir: &Path) -> Result<Store, Failure> {
     Ok(Store::open(dir, Options::new())?)
 }
 
+/// Opens a store only to be read, whoever has it open.
+pub(crate) fn look(dir: &Path) -> Result<Store, Failure> {
+    dir.read_dir().map_err(|error| Failure::file(dir, &error))?;
+    Ok(Store::open_read_only(dir, Options::new())?)
+}
+
 /// A scope that exists.
 pub(crate) fn scope(store: &Store, name: &str) -> Result<Scope, Failure> {
     let scope = store.existing_scope(name)?;

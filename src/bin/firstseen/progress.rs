@@ -87,6 +87,16 @@ impl Progress {
     }
 }
 
+/// A bar of bytes for work whose length is told as it goes on.
+pub(crate) fn bytes() -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    ProgressBar::new(0).with_style(style(
+        "{bar:30} {bytes}/{total_bytes}, {msg}, {elapsed} (about {eta} left)",
+    ))
+}
+
 fn style(template: &str) -> ProgressStyle {
     // A wrong template is a fault of ours, and not worth failing a run for.
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())

@@ -11,7 +11,7 @@ use crate::show::{self, Lines};
 use crate::stop;
 
 pub(crate) fn run(args: &Scan) -> Result<Ending, Failure> {
-    let store = place::store(&args.place.store)?;
+    let store = place::look(&args.place.store)?;
     let scope = place::scope(&store, &args.place.scope)?;
     stop::catch()?;
     let since = args.since.map_or(Bound::Unbounded, Bound::Included);

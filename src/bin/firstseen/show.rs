@@ -23,6 +23,11 @@ impl Lines {
         writeln!(self.0, "{line}").map_err(|error| Failure::stdout(&error))
     }
 
+    /// What was printed is seen now.
+    pub(crate) fn flush(&mut self) -> Result<(), Failure> {
+        self.0.flush().map_err(|error| Failure::stdout(&error))
+    }
+
     /// Must be called at the end: what is dropped unfinished may be lost without a word.
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
         self.0.flush().map_err(|error| Failure::stdout(&error))

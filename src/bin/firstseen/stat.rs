@@ -1,28 +1,53 @@
-//! `stat`: what is in a store, and what opening it took.
+//! `stat` and `generations`: what is in a store, looked at from outside.
 //!
-//! A store's counters begin when it is opened, and this program has just opened it; so the
-//! verdicts of other processes are not here, only what is stored.
+//! The store is opened to be read only, so another process may go on with it. Its counters of
+//! verdicts are in that process; what is here is what is stored, as of the commit that is told.
 
-use firstseen::{Health, Stats};
+use std::thread;
+use std::time::Duration;
+
+use firstseen::{AsOf, GenerationStats, Stats, Store};
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
 
-use crate::args::Stat;
+use crate::args::{Look, Stat};
 use crate::failure::{Ending, Failure};
 use crate::place;
 use crate::show::Lines;
+use crate::stop;
+use crate::table;
 use crate::time::rfc3339;
 
+/// What one look found.
+pub(crate) struct Found {
+    pub(crate) as_of: AsOf,
+    pub(crate) scopes: Vec<String>,
+    pub(crate) stats: Stats,
+}
+
+/// Looks at a store.
+pub(crate) fn look(store: &Store) -> Result<Found, Failure> {
+    let as_of = store
+        .as_of()
+        .ok_or_else(|| Failure::File("not a look".to_string()))?;
+    Ok(Found {
+        as_of,
+        scopes: store.scopes()?,
+        stats: store.stats()?,
+    })
+}
+
 pub(crate) fn run(args: &Stat) -> Result<Ending, Failure> {
-    let store = place::store(&args.store)?;
-    let scopes = store.scopes()?;
-    let stats = store.stats()?;
-    let health = health(&store.health());
+    if let Some(pause) = args.watch {
+        return watch(args, pause);
+    }
+    let store = place::look(&args.look.store)?;
+    let found = look(&store)?;
     let mut lines = Lines::new();
-    if args.json {
-        lines.print(&json(&scopes, &stats, &health).to_string())?;
+    if args.look.json {
+        lines.print(&json(&found).to_string())?;
     } else {
-        for line in text(&scopes, &stats, &health) {
+        for line in text(&found) {
             lines.print(&line)?;
         }
     }
@@ -31,21 +56,102 @@ pub(crate) fn run(args: &Stat) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
-fn health(health: &Health) -> String {
-    match health {
-        Health::Ready => "ready".to_string(),
-        Health::Warming {
-            filters_ready,
-            filters,
-        } => {
-            format!("warming: {filters_ready} of {filters} filters are loaded")
+pub(crate) fn run_generations(args: &Look) -> Result<Ending, Failure> {
+    let store = place::look(&args.store)?;
+    let found = look(&store)?;
+    let mut lines = Lines::new();
+    if args.json {
+        lines.print(&json(&found)["generations"].to_string())?;
+    } else {
+        for line in generations(&found.stats.generations) {
+            lines.print(&line)?;
         }
-        Health::Degraded(why) => format!("degraded: {why}"),
-        other => format!("{other:?}"),
+        lines.print(&freshness(&found.as_of))?;
+    }
+    lines.finish()?;
+    store.close()?;
+    Ok(Ending::Done)
+}
+
+/// One line a look, with what changed since the one before.
+fn watch(args: &Stat, pause: Duration) -> Result<Ending, Failure> {
+    stop::catch()?;
+    let mut before: Option<(u64, u64)> = None;
+    let mut lines = Lines::new();
+    let mut looks = 0;
+    if !args.look.json {
+        lines.print(&table::bold(
+            "time                       commit      ids     +ids   unsealed       disk  \
+             generations",
+        ))?;
+    }
+    loop {
+        let store = match place::look(&args.look.store) {
+            // It changes too fast just now.
+            Err(Failure::Store(error)) if error.is_retryable() => {
+                if !wait(pause) {
+                    return Ok(Ending::Interrupted);
+                }
+                continue;
+            }
+            store => store?,
+        };
+        let found = look(&store)?;
+        store.close()?;
+        let stats = &found.stats;
+        let ids = stats.live_ids_estimate;
+        if args.look.json {
+            lines.print(&json(&found).to_string())?;
+        } else {
+            let more = before.map_or_else(String::new, |(_, b)| {
+                format!("{:+}", i128::from(ids) - i128::from(b))
+            });
+            lines.print(&format!(
+                "{}  {:>7}  {:>7}  {more:>7}  {:>9}  {:>9}  {:>11}",
+                rfc3339(found.as_of.at),
+                found.as_of.commit,
+                ids,
+                stats.unsealed_ids,
+                HumanBytes(stats.disk_bytes).to_string(),
+                stats.generations.len(),
+            ))?;
+        }
+        lines.flush()?;
+        before = Some((found.as_of.commit, ids));
+        looks += 1;
+        if args.count.is_some_and(|count| looks >= count) {
+            return Ok(Ending::Done);
+        }
+        if !wait(pause) {
+            return Ok(Ending::Interrupted);
+        }
     }
 }
 
-fn json(scopes: &[String], stats: &Stats, health: &str) -> Value {
+/// False if Ctrl-C came.
+fn wait(mut pause: Duration) -> bool {
+    const STEP: Duration = Duration::from_millis(50);
+    while !stop::requested() && !pause.is_zero() {
+        let step = pause.min(STEP);
+        #[expect(clippy::disallowed_methods, reason = "a person asked for this pause")]
+        thread::sleep(step);
+        pause -= step;
+    }
+    !stop::requested()
+}
+
+/// How fresh a look is, in one line.
+pub(crate) fn freshness(as_of: &AsOf) -> String {
+    let by = match &as_of.open_by {
+        Some(process) => format!("open by process {process}"),
+        None => "open by nobody".to_string(),
+    };
+    format!("as of commit {}, {}; {by}", as_of.commit, rfc3339(as_of.at))
+}
+
+/// A look as one JSON object.
+pub(crate) fn json(found: &Found) -> Value {
+    let stats = &found.stats;
     let generations: Vec<_> = stats
         .generations
         .iter()
@@ -60,73 +166,62 @@ fn json(scopes: &[String], stats: &Stats, health: &str) -> Value {
         })
         .collect();
     json!({
-        "health": health,
-        "scopes": scopes,
+        "as_of": {
+            "commit": found.as_of.commit,
+            "durable": found.as_of.durable,
+            "at": rfc3339(found.as_of.at),
+            "open_by": found.as_of.open_by,
+        },
+        "scopes": found.scopes,
         "live_ids_estimate": stats.live_ids_estimate,
         "unsealed_ids": stats.unsealed_ids,
         "unsealed_segments": stats.unsealed_segments,
         "disk_bytes": stats.disk_bytes,
         "generations": generations,
-        "filters": {
-            "count": stats.filters.count,
-            "missing": stats.filters.missing,
-            "bytes": stats.filters.bytes,
-        },
-        "memory": {
-            "active_set_bytes": stats.active_set_bytes,
-            "memtable_bytes": stats.memtable_bytes,
-            "cache_bytes": stats.cache_bytes,
-        },
-        "last_commit": stats.written,
-        "replayed_ids": stats.background.replayed_ids,
-        "effective_time": rfc3339(stats.effective_time),
-        "recovered_short": stats.recovered_short.map(|(expected, found)| {
-            json!({ "expected": expected, "found": found })
-        }),
     })
 }
 
-fn text(scopes: &[String], stats: &Stats, health: &str) -> Vec<String> {
-    let count = |number| HumanCount(number).to_string();
-    let bytes = |number| HumanBytes(number).to_string();
-    let filters = &stats.filters;
-    let mut lines: Vec<String> = [
-        ("health", health.to_string()),
+fn text(found: &Found) -> Vec<String> {
+    let stats = &found.stats;
+    let scopes = match &found.scopes[..] {
+        [] => "none".to_string(),
+        scopes => scopes.join(", "),
+    };
+    let rows = [
+        ("scopes", scopes),
         (
-            "scopes",
-            if scopes.is_empty() {
-                "none".to_string()
-            } else {
-                scopes.join(", ")
-            },
+            "ids (estimate)",
+            HumanCount(stats.live_ids_estimate).to_string(),
         ),
-        ("ids (estimate)", count(stats.live_ids_estimate)),
-        ("not sealed", count(stats.unsealed_ids)),
-        ("on disk", bytes(stats.disk_bytes)),
-        (
-            "filters",
-            format!("{} ({})", count(filters.count), bytes(filters.bytes)),
-        ),
-        ("effective time", rfc3339(stats.effective_time)),
-    ]
-    .into_iter()
-    .map(|(name, value)| format!("{name:16}{value}"))
-    .collect();
-    for generation in &stats.generations {
-        lines.push(format!(
-            "generation      ends {}: {} ids, {}, runs: {}",
-            generation
-                .ends_at
-                .map_or_else(|| "never".to_string(), rfc3339),
-            count(generation.ids_estimate),
-            bytes(generation.disk_bytes),
-            count(generation.runs)
-        ));
-    }
-    if let Some((expected, found)) = stats.recovered_short {
-        lines.push(format!(
-            "recovered short: expected commit {expected}, found {found}"
-        ));
-    }
-    lines
+        ("not sealed", HumanCount(stats.unsealed_ids).to_string()),
+        ("on disk", HumanBytes(stats.disk_bytes).to_string()),
+        ("generations", stats.generations.len().to_string()),
+    ];
+    let rows = rows
+        .into_iter()
+        .map(|(name, value)| format!("{name:16}{value}"));
+    rows.chain([freshness(&found.as_of)]).collect()
+}
+
+fn generations(generations: &[GenerationStats]) -> Vec<String> {
+    let rows: Vec<Vec<String>> = generations
+        .iter()
+        .map(|g| {
+            vec![
+                g.ends_at.map_or_else(|| "never".to_string(), rfc3339),
+                g.class.to_string(),
+                g.runs.to_string(),
+                HumanCount(g.ids_estimate).to_string(),
+                HumanBytes(g.disk_bytes).to_string(),
+            ]
+        })
+        .collect();
+    let columns = [
+        ("ends at", false),
+        ("class", true),
+        ("runs", true),
+        ("ids", true),
+        ("on disk", true),
+    ];
+    table::lines(&columns, &rows)
 }

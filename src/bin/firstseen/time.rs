@@ -36,6 +36,14 @@ pub(crate) fn parse_retention(text: &str) -> Result<Retention, String> {
     }
 }
 
+/// `7d`, `1h30m` or `250ms`, above 0.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    match parse_retention(text)? {
+        Retention::For(time) => Ok(time),
+        Retention::Forever => Err("write a time such as 7d".to_string()),
+    }
+}
+
 /// `1h30m` in milliseconds.
 fn parse_ms(text: &str) -> Result<u64, String> {
     let mut ms: u64 = 0;

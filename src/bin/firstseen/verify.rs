@@ -1,20 +1,19 @@
 //! `verify`: checks a store that nobody has open, and changes nothing in it.
 
-use std::io::{self, IsTerminal};
-
 use firstseen::{Checked, Fault, Options, Progress, Report};
-use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
+use indicatif::{HumanBytes, HumanCount, ProgressBar};
 use serde_json::{Value, json};
 
 use crate::args::Verify;
 use crate::failure::{Ending, Failure};
+use crate::progress;
 use crate::show::Lines;
 
 /// The bar is moved so often, in bytes.
 const SHOWN_EVERY: u64 = 4 << 20;
 
 pub(crate) fn run(args: &Verify) -> Result<Ending, Failure> {
-    let bar = bar();
+    let bar = progress::bytes();
     let mut shown = 0;
     let checked = firstseen::verify(&args.store, &Options::new(), |progress| {
         if progress.bytes - shown >= SHOWN_EVERY {
@@ -38,16 +37,6 @@ pub(crate) fn run(args: &Verify) -> Result<Ending, Failure> {
     } else {
         Ending::Damaged
     })
-}
-
-fn bar() -> ProgressBar {
-    if !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = "{bar:30} {bytes}/{total_bytes}, {msg}, {elapsed} (about {eta} left)";
-    // A wrong template is a fault of ours, and not worth failing a check for.
-    let style = ProgressStyle::with_template(style);
-    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
 fn show(bar: &ProgressBar, progress: &Progress<'_>) {

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use crate::engine::Family;
 use crate::error::{Error, Result};
+use crate::index::footers::read_footers;
 use crate::index::log::{Sections, log_number};
 use crate::index::numbers::Numbers;
 use crate::index::record::{Meta, Slice};
-use crate::index::recover::{read_footers, short};
+use crate::index::recover::short;
 use crate::index::run::RunInfo;
 use crate::index::seal::{has_ended, is_worthless};
 use crate::report::{Area, Findings, Remedy};

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod backups;
 mod batches;
 mod claims;
 mod clocks;
@@ -15,6 +16,7 @@ mod families;
 mod front;
 mod ids;
 mod keys;
+mod looks;
 mod loss;
 mod numbers;
 mod partitions;
