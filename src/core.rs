@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use crate::approx::Approximates;
 use crate::background::Background;
 use crate::catalog::{Caps, Catalog};
 use crate::clock::{self, ClockState, Stopwatch, millis};
@@ -24,6 +25,7 @@ pub(crate) struct Core {
     pub(crate) durability: Durability,
     pub(crate) caps: DraftCaps,
     pub(crate) resources: Resources,
+    pub(crate) approximates: Approximates,
     recovered_short: Option<(u64, u64)>,
     buffer_interval: Duration,
     background: bool,
@@ -92,6 +94,7 @@ impl Core {
                 bytes: options.batch_bytes_max,
             },
             resources,
+            approximates: Approximates::default(),
             recovered_short: opened.short,
             buffer_interval: options.buffer_interval,
             background: options.background,
@@ -150,6 +153,7 @@ impl Core {
         stats.memtable_bytes = shared.caches.memtable_used_bytes() as u64;
         stats.background.threads = shared.pool.threads() as u64;
         stats.recovered_short = self.recovered_short;
+        stats.approximate_bytes = self.approximates.bytes();
         Ok(stats)
     }
 
@@ -161,7 +165,10 @@ impl Core {
             return Err(Error::invalid(format!("{} exists already", dir.display())));
         }
         self.committer.flush_buffer()?;
-        self.index().checkpoint(dir)
+        self.index().checkpoint(dir)?;
+        let now_ms = self.index().time.now_ms();
+        let home = self.index().engine.home();
+        self.approximates.copy_to(home, &Home::at(dir), now_ms)
     }
 
     /// Ends background work and submissions; makes everything durable.
@@ -169,11 +176,17 @@ impl Core {
         self.index().begin_close();
         self.lane.close();
         match mode {
-            CloseMode::Sync => self.committer.close(),
+            CloseMode::Sync => {
+                let now_ms = self.index().time.now_ms();
+                let home = self.index().engine.home();
+                let saved = self.approximates.close(home, now_ms);
+                self.committer.close().and(saved)
+            }
             #[cfg(feature = "testing")]
             CloseMode::Crash => {
                 self.index().poison.set("the test crashed it".to_string());
                 self.committer.discard_buffered();
+                self.approximates.abandon();
                 Ok(())
             }
         }
@@ -285,11 +298,12 @@ impl Background for Core {
         let floor_is_due = self.floor_renewed.lock().elapsed() >= FLOOR_EVERY
             && index.written() > index.floor_n()
             && !index.poison.is_set();
-        // While the engine takes no writes, a probe is all there is to do.
+        let approximates_are_due = self.approximates.is_due();
+        // While the engine takes no writes, a probe is all there is to do for it.
         if index.space.awaits_probe() {
-            return index.probe_is_due();
+            return index.probe_is_due() || approximates_are_due;
         }
-        floor_is_due || index.is_due()
+        floor_is_due || index.is_due() || approximates_are_due
     }
 
     fn work(&self) {
@@ -297,6 +311,9 @@ impl Background for Core {
             return;
         }
         let guard = PoisonOnPanic(self.index());
+        let time = &self.index().time;
+        let home = self.index().engine.home();
+        self.approximates.maintain(home, || time.now_ms());
         if self.index().space.awaits_probe() && self.index().probe().is_err() {
             // Kept in the space, or in the poison.
             return;

@@ -44,6 +44,8 @@
 //! callers who hold RocksDB's own types. `testing`: in-memory stores, a manual clock, injected
 //! failures. `failpoints`: named points for crash tests.
 
+mod approx;
+mod approximate;
 mod audit;
 mod background;
 mod batch;
@@ -79,6 +81,8 @@ mod tx;
 mod verdict;
 mod verify;
 
+pub use approx::{Approximate, ApproximateStats, Distinct, Recovery, Sight};
+pub use approximate::ApproximateScope;
 pub use audit::{AuditEntry, AuditEvent, AuditScan};
 pub use batch::{Batch, Submitted, Writes};
 #[cfg(feature = "testing")]

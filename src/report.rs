@@ -29,6 +29,8 @@ pub enum Area {
     Audit,
     /// The rows of a table.
     Table,
+    /// A snapshot of an approximate scope.
+    Approximate,
 }
 
 impl fmt::Display for Area {
@@ -43,6 +45,7 @@ impl fmt::Display for Area {
             Area::ResumePoints => "resume points",
             Area::Audit => "audit",
             Area::Table => "table",
+            Area::Approximate => "approximate scope",
         })
     }
 }
@@ -62,6 +65,8 @@ pub enum Remedy {
     Restore,
     /// Open it with the release that wrote it.
     OtherRelease,
+    /// Drop the approximate scope: its window begins anew.
+    DropApproximate,
 }
 
 impl fmt::Display for Remedy {
@@ -75,6 +80,7 @@ impl fmt::Display for Remedy {
             }
             Remedy::Restore => "restore a checkpoint and replay the sources from its resume points",
             Remedy::OtherRelease => "open it with the release that wrote it",
+            Remedy::DropApproximate => "drop the approximate scope: its window begins anew",
         })
     }
 }
