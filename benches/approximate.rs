@@ -5,6 +5,7 @@ use std::time::Duration;
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
 use firstseen::{Approximate, ApproximateScope, Clock, ManualClock, Options, Store};
 
+#[expect(dead_code, reason = "its stores have exact scopes")]
 mod support;
 use support::{RawId, ids, sized};
 

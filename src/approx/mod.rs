@@ -120,6 +120,7 @@ impl Approximates {
     }
 
     /// Ends all as a killed process would.
+    #[cfg(feature = "testing")]
     pub(crate) fn abandon(&self) {
         self.all().iter().for_each(|state| state.abandon());
     }

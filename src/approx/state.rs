@@ -254,7 +254,8 @@ impl State {
         }
     }
 
-    /// As after a crash: nothing more is taken in, and nothing is written.
+    /// As in a crash: nothing more is taken in, and nothing is written.
+    #[cfg(feature = "testing")]
     pub(super) fn abandon(&self) {
         self.ring.close();
         self.saving.lock().dropped = true;

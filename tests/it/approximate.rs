@@ -15,6 +15,8 @@ use firstseen::{
     Options, Place, Recovery, Remedy, Sight, Store, verify,
 };
 
+use crate::cases::until;
+
 const WINDOW_MS: u64 = 8_000;
 const SLICE_MS: u64 = 1_000;
 
@@ -239,12 +241,12 @@ fn a_crash_takes_what_came_after_the_snapshot_and_says_so() {
     let crashed = copied(root.path());
 
     let short = |until| Recovery::Short { from, until };
-    let mut until = clock.now();
+    let mut opened = clock.now();
     for reopened in 0..2 {
         let store = open(crashed.path(), &clock);
         let scope = store.approximate("ids", window()).unwrap();
         // Said again after a clean close, when nothing came in between.
-        assert_eq!(scope.recovery().unwrap(), short(until), "{reopened}");
+        assert_eq!(scope.recovery().unwrap(), short(opened), "{reopened}");
         drop(scope);
         store.close().unwrap();
         clock.advance(ms(5));
@@ -258,10 +260,10 @@ fn a_crash_takes_what_came_after_the_snapshot_and_says_so() {
     let crashed_again = copied(crashed.path());
     drop((store, scope));
 
-    until = clock.now();
+    opened = clock.now();
     let store = open(crashed_again.path(), &clock);
     let scope = store.approximate("ids", window()).unwrap();
-    assert_eq!(scope.recovery().unwrap(), short(until));
+    assert_eq!(scope.recovery().unwrap(), short(opened));
     assert!(!is_first(&scope, 2));
     clock.advance(ms(WINDOW_MS + SLICE_MS));
     assert_eq!(scope.recovery().unwrap(), Recovery::Whole);
@@ -353,11 +355,7 @@ fn the_background_saves_and_cleans() {
     let made_for = window().snapshot_every(ms(1));
     let scope = store.approximate("ids", made_for).unwrap();
     assert!(is_first(&scope, 1));
-    let by = std::time::Instant::now() + Duration::from_secs(30);
-    while scope.stats().unwrap().snapshots < 2 {
-        assert!(std::time::Instant::now() < by, "{:?}", scope.stats());
-        std::thread::yield_now();
-    }
+    until("a snapshot", || scope.stats().unwrap().snapshots >= 2);
     let crashed = copied(root.path());
     let store = open(crashed.path(), &clock);
     let scope = store.approximate("ids", window()).unwrap();
