@@ -7,6 +7,9 @@ use crate::error::Result;
 use crate::store::Shared;
 use crate::verdict::BadId;
 
+/// Ids of a call whose memory is asked for before the first of them is looked up.
+const AHEAD: usize = 32;
+
 /// A handle of an approximate scope: it answers from filters in memory, with false positives at a
 /// stated rate and no false negatives within its window; see
 /// [`Store::approximate`](crate::Store::approximate). Cheap to clone; `Send + Sync`; may outlive
@@ -60,7 +63,7 @@ impl ApproximateScope {
     /// ```
     pub fn insert(&self, id: impl AsRef<[u8]>) -> Result<Sight> {
         let core = self.shared.core()?;
-        self.sight(id.as_ref(), core.index().time.now_ms())
+        self.sight(self.hash(id.as_ref()), core.index().time.now_ms())
     }
 
     /// The check-and-insert of many ids, one after the other: what was answered before an error
@@ -75,15 +78,34 @@ impl ApproximateScope {
     {
         let core = self.shared.core()?;
         let now_ms = core.index().time.now_ms();
-        let sights = ids.into_iter().map(|id| self.sight(id.as_ref(), now_ms));
-        sights.collect()
+        let mut ids = ids.into_iter().map(|id| self.hash(id.as_ref()));
+        let (mut sights, mut ahead) = (Vec::new(), Vec::with_capacity(AHEAD));
+        loop {
+            ahead.clear();
+            ahead.extend(ids.by_ref().take(AHEAD));
+            if ahead.is_empty() {
+                return Ok(sights);
+            }
+            ahead
+                .iter()
+                .flatten()
+                .for_each(|hash| self.state.prefetch(*hash));
+            for hash in &ahead {
+                sights.push(self.sight(*hash, now_ms)?);
+            }
+        }
     }
 
-    fn sight(&self, id: &[u8], now_ms: u64) -> Result<Sight> {
-        if id.is_empty() {
+    /// None for what is no id.
+    fn hash(&self, id: &[u8]) -> Option<u64> {
+        (!id.is_empty()).then(|| self.state.hash(id))
+    }
+
+    fn sight(&self, hash: Option<u64>, now_ms: u64) -> Result<Sight> {
+        let Some(hash) = hash else {
             return Ok(Sight::BadId(BadId::Empty));
-        }
-        Ok(match self.state.insert(id, now_ms)? {
+        };
+        Ok(match self.state.insert(hash, now_ms)? {
             true => Sight::First,
             false => Sight::Probably {
                 error_rate: self.state.error_rate(),
@@ -92,7 +114,7 @@ impl ApproximateScope {
     }
 
     /// About how many distinct ids were asked for within the window, first and seen ones alike.
-    /// Merges the slices' counts: some ten microseconds.
+    /// Merges the slices' counts: about a millisecond.
     ///
     /// # Errors
     /// `Closed`.

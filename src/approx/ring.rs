@@ -209,6 +209,14 @@ impl Ring {
         }
     }
 
+    /// Asks for a hash's lines.
+    pub(super) fn prefetch(&self, hash: u64) {
+        let base = self.base_of(hash);
+        for slot in 0..self.tags.len() {
+            memory::prefetch_at(&self.words, base + slot * BLOCK_WORDS);
+        }
+    }
+
     fn base_of(&self, hash: u64) -> usize {
         let block = (u128::from(hash) * u128::from(self.shape.blocks)) >> 64;
         block as usize * BLOCK_WORDS * self.tags.len()

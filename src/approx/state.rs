@@ -120,12 +120,21 @@ impl State {
         check_like(&self.name, &self.made_for, wanted)
     }
 
-    /// The atomic check-and-insert of one id.
+    /// The hash that stands for an id here.
+    pub(crate) fn hash(&self, id: &[u8]) -> u64 {
+        xxh3_64_with_seed(id, self.seed)
+    }
+
+    /// Asks for the memory that an insert of the hash looks at.
+    pub(crate) fn prefetch(&self, hash: u64) {
+        self.ring.prefetch(hash);
+    }
+
+    /// The atomic check-and-insert of an id by its hash.
     ///
     /// # Errors
     /// `Closed`, or `Invalid` once it was dropped.
-    pub(crate) fn insert(&self, id: &[u8], now_ms: u64) -> Result<bool> {
-        let hash = xxh3_64_with_seed(id, self.seed);
+    pub(crate) fn insert(&self, hash: u64, now_ms: u64) -> Result<bool> {
         match self.ring.insert(hash, now_ms) {
             Seen::First => Ok(true),
             Seen::Probably => {
@@ -150,10 +159,9 @@ impl State {
 
     pub(crate) fn distinct(&self, now_ms: u64) -> Distinct {
         self.ring.advance(now_ms);
-        let all = Sketch::new(self.made_for.precision);
-        for slice in self.ring.remembered() {
-            all.add(&slice.sketch);
-        }
+        let slices = self.ring.remembered();
+        let sketches = slices.iter().map(|slice| &*slice.sketch);
+        let all = Sketch::union(self.made_for.precision, sketches);
         let shape = &self.ring.shape;
         let oldest = self.ring.current().saturating_sub(shape.slices.into());
         Distinct {
