@@ -47,6 +47,12 @@ pub(crate) const SWITCHES: &[Switch] = switches! {
     "written: self.index.written()," =>
     "written: crate::rules::in_time(\"mark after the hold\", || self.index.written()),";
 
+    // Approximate scopes: who says "first" holds the id's stripe from its last look on.
+    "one stripe an id", "approx/ring.rs":
+    "let _held = self.stripes[hash as usize % STRIPES].lock();" =>
+    "let _held = crate::rules::is_kept(\"one stripe an id\")
+            .then(|| self.stripes[hash as usize % STRIPES].lock());";
+
     // Steps 12 and 14: into the set, then the hold's release.
     "held until seen", "commit/mod.rs":
     "match self.append(log, out, level) {" =>

@@ -164,6 +164,7 @@ pub(crate) fn pause(time: Duration) {
 }
 
 /// A started measurement of real time, for statistics only.
+#[derive(Clone, Copy)]
 pub(crate) struct Stopwatch(Instant);
 
 #[expect(

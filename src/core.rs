@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use crate::approx::Approximates;
 use crate::background::Background;
 use crate::catalog::{Caps, Catalog};
 use crate::claims::Claims;
@@ -29,6 +30,7 @@ pub(crate) struct Core {
     pub(crate) claims_durability: Durability,
     pub(crate) caps: DraftCaps,
     pub(crate) resources: Resources,
+    pub(crate) approximates: Approximates,
     recovered_short: Option<(u64, u64)>,
     buffer_interval: Duration,
     background: bool,
@@ -120,6 +122,7 @@ impl Core {
                 bytes: options.batch_bytes_max,
             },
             resources,
+            approximates: Approximates::default(),
             recovered_short: opened.short,
             buffer_interval: options.buffer_interval,
             background: options.background,
@@ -182,6 +185,7 @@ impl Core {
         stats.memtable_bytes = shared.caches.memtable_used_bytes() as u64;
         stats.background.threads = shared.pool.threads() as u64;
         stats.recovered_short = self.recovered_short;
+        stats.approximate_bytes = self.approximates.bytes();
         Ok(stats)
     }
 
@@ -192,6 +196,9 @@ impl Core {
         self.committer.flush_buffer()?;
         let copy = Copy::begin(dir)?;
         self.index().checkpoint(copy.dir())?;
+        let now_ms = self.index().time.now_ms();
+        let home = self.index().engine.home();
+        self.approximates.copy_to(home, &copy.home(), now_ms)?;
         copy.finish()
     }
 
@@ -204,11 +211,17 @@ impl Core {
             return Ok(());
         }
         match mode {
-            CloseMode::Sync => self.committer.close(),
+            CloseMode::Sync => {
+                let now_ms = self.index().time.now_ms();
+                let home = self.index().engine.home();
+                let saved = self.approximates.close(home, now_ms);
+                self.committer.close().and(saved)
+            }
             #[cfg(feature = "testing")]
             CloseMode::Crash => {
                 self.index().poison.set("the test crashed it".to_string());
                 self.committer.discard_buffered();
+                self.approximates.abandon();
                 Ok(())
             }
         }
@@ -324,11 +337,12 @@ impl Background for Core {
         let floor_is_due = self.floor_renewed.lock().elapsed() >= FLOOR_EVERY
             && index.written() > index.floor_n()
             && !index.poison.is_set();
-        // While the engine takes no writes, a probe is all there is to do.
+        let approximates_are_due = self.approximates.is_due();
+        // While the engine takes no writes, a probe is all there is to do for it.
         if index.space.awaits_probe() {
-            return index.probe_is_due();
+            return index.probe_is_due() || approximates_are_due;
         }
-        floor_is_due || index.is_due() || self.sweep_is_due()
+        floor_is_due || index.is_due() || self.sweep_is_due() || approximates_are_due
     }
 
     fn work(&self) {
@@ -336,6 +350,9 @@ impl Background for Core {
             return;
         }
         let guard = PoisonOnPanic(self.index());
+        let time = &self.index().time;
+        let home = self.index().engine.home();
+        self.approximates.maintain(home, || time.now_ms());
         if self.index().space.awaits_probe() && self.index().probe().is_err() {
             // Kept in the space, or in the poison.
             return;

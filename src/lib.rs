@@ -46,6 +46,8 @@
 //! callers who hold RocksDB's own types. `testing`: in-memory stores, a manual clock, injected
 //! failures. `failpoints`: named points for crash tests.
 
+mod approx;
+mod approximate;
 mod audit;
 mod background;
 mod backup;
@@ -90,6 +92,8 @@ mod tx;
 mod verdict;
 mod verify;
 
+pub use approx::{Approximate, ApproximateStats, Distinct, Recovery, Sight};
+pub use approximate::ApproximateScope;
 pub use audit::{AuditEntry, AuditEvent, AuditScan};
 pub use backup::{Backup, Backups, Pruned, copy_store};
 pub use batch::{Batch, Submitted, Writes};

@@ -33,6 +33,8 @@ pub enum Area {
     DeadLetters,
     /// The rows of a table.
     Table,
+    /// A snapshot of an approximate scope.
+    Approximate,
 }
 
 impl fmt::Display for Area {
@@ -49,6 +51,7 @@ impl fmt::Display for Area {
             Area::Claims => "claims",
             Area::DeadLetters => "dead letters",
             Area::Table => "table",
+            Area::Approximate => "approximate scope",
         })
     }
 }
@@ -68,6 +71,8 @@ pub enum Remedy {
     Restore,
     /// Open it with the release that wrote it.
     OtherRelease,
+    /// Drop the approximate scope: its window begins anew.
+    DropApproximate,
 }
 
 impl fmt::Display for Remedy {
@@ -81,6 +86,7 @@ impl fmt::Display for Remedy {
             }
             Remedy::Restore => "restore a checkpoint and replay the sources from its resume points",
             Remedy::OtherRelease => "open it with the release that wrote it",
+            Remedy::DropApproximate => "drop the approximate scope: its window begins anew",
         })
     }
 }

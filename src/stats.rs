@@ -51,6 +51,8 @@ pub struct Stats {
     pub cache_bytes: u64,
     /// Bytes in memtables, over all stores that share the bound.
     pub memtable_bytes: u64,
+    /// Memory of this store's approximate scopes, in bytes.
+    pub approximate_bytes: u64,
     /// Whether RocksDB has stopped writes until its own background work has caught up.
     pub writes_stopped: bool,
     /// The rate RocksDB holds writes back to, in bytes a second; 0: it does not.

@@ -4,6 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::approx::Approximate;
+use crate::approximate::ApproximateScope;
 use crate::audit::AuditScan;
 use crate::background::Background;
 use crate::batch::Batch;
@@ -238,6 +240,43 @@ impl Store {
         self.shared.core()?.committer.drop_table(name)
     }
 
+    /// Makes an approximate scope, or brings it back as it was closed: a filter in fixed memory,
+    /// for streams where a stated share of new ids may be taken for seen ones. Its names are
+    /// apart from those of exact scopes. Reads its snapshot, if there is one.
+    ///
+    /// Within the window it never takes a seen id for a new one, in one opening and over clean
+    /// closes. After a crash, ids since the last snapshot may be first again, and
+    /// [`ApproximateScope::recovery`] says from when on.
+    ///
+    /// # Errors
+    /// `Invalid` with all violations, or if it was made for something else; `Damaged` if its
+    /// snapshot is ([`Store::drop_approximate`] begins anew); `Busy` if the memory is not to be
+    /// had; I/O errors.
+    pub fn approximate(&self, name: &str, made_for: Approximate) -> Result<ApproximateScope> {
+        let core = self.shared.core()?;
+        let index = core.index();
+        // Keyed by the store, so that nobody outside can make ids that look seen.
+        let seed = index.ids.of(u16::MAX, name.as_bytes());
+        let (home, now_ms) = (index.engine.home(), index.time.now_ms());
+        let state = core
+            .approximates
+            .open(home, name, &made_for, seed, now_ms)?;
+        Ok(ApproximateScope {
+            shared: Arc::clone(&self.shared),
+            state,
+        })
+    }
+
+    /// Drops an approximate scope with its files; false if there is none. Its handles get
+    /// `Invalid` from then on.
+    ///
+    /// # Errors
+    /// `Closed`; I/O errors.
+    pub fn drop_approximate(&self, name: &str) -> Result<bool> {
+        let core = self.shared.core()?;
+        core.approximates.drop(core.index().engine.home(), name)
+    }
+
     /// An empty batch.
     #[must_use]
     pub fn batch(&self) -> Batch {
@@ -452,6 +491,7 @@ const _: fn() = || {
     shared::<Store>();
     shared::<Scope>();
     shared::<Table>();
+    shared::<ApproximateScope>();
     owned::<Batch>();
     owned::<crate::batch::Submitted>();
     owned::<crate::claim::Claim>();

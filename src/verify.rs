@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::approx;
 use crate::catalog;
 use crate::claims::{ClaimRow, DeadRow, scope_of};
 use crate::commit::AuditRow;
@@ -64,6 +65,7 @@ pub fn verify(
     let context = |e: Error| e.context(format_args!("store {}", dir.display()));
     if let Some(store) = AtRest::open(&settings, &mut found).map_err(context)? {
         check(&store, &mut found).map_err(context)?;
+        approx::check_at_rest(&settings.home, &mut found).map_err(context)?;
     }
     Ok(found.report)
 }

@@ -1,7 +1,9 @@
 //! What callers are told while segments rotate, are sealed, merged and dropped.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use crate::approx::Approximate;
 use crate::options::Durability;
 use crate::resources::Resources;
 use crate::rules;
@@ -28,6 +30,38 @@ pub fn one_first(rule: Rule) {
         })
         .end();
     world.check();
+}
+
+/// Three callers with two ids of an approximate scope, and a clock that turns slices:
+/// of one id one is first within the window, and again one after it.
+pub fn one_sight(rule: Rule) {
+    let world = World::new(rule, |options| options);
+    let window = Approximate::window(Duration::from_millis(1000)).slices(2);
+    let made_for = window.expected(8).error_rate(1e-6).distinct_precision(4);
+    let clicks = world.store.approximate("clicks", made_for);
+    let clicks = clicks.expect("there is memory");
+    for _ in 0..2 {
+        let firsts = Notes::new();
+        let mut threads = Threads::of(&world);
+        for order in [["a", "b"], ["b", "a"], ["a", "a"]] {
+            let (clicks, firsts) = (clicks.clone(), Arc::clone(&firsts));
+            threads = threads.start(move |_| {
+                for id in order {
+                    if clicks.insert(id).expect("it is open").is_first() {
+                        firsts.add(id);
+                    }
+                }
+            });
+        }
+        threads
+            .start(|world| (0..3).for_each(|_| world.advance(300)))
+            .end();
+        let mut firsts = firsts.take();
+        firsts.sort_unstable();
+        assert_eq!(firsts, ["a", "b"], "double");
+        world.advance(1500);
+        clicks.stats().expect("it is open");
+    }
 }
 
 /// Four callers of one id, of both levels: one is first, and nobody is answered before the

@@ -106,6 +106,11 @@ fn one_first_an_id_through_rotation_sealing_and_expiry() {
 }
 
 #[test]
+fn one_sight_an_id_of_an_approximate_scope() {
+    holds_always(EXECUTIONS, || verdicts::one_sight(None));
+}
+
+#[test]
 fn duplicates_wait_for_the_durability_of_their_original() {
     holds_always(EXECUTIONS, || verdicts::duplicates_wait(None));
 }
@@ -180,7 +185,8 @@ type Scenario = fn(Option<&'static str>);
 
 /// Each rule, the scenario that sees that it is left out, and what that one says. Which of several
 /// complaints comes first is the scheduler's choice.
-const NEEDED: [(&str, Scenario, &[&str]); 26] = [
+const NEEDED: [(&str, Scenario, &[&str]); 27] = [
+    ("one stripe an id", verdicts::one_sight, &["double"]),
     ("view after the hold", verdicts::one_first, &["double"]),
     ("time after the lookups", verdicts::one_first, &["double"]),
     ("held until seen", verdicts::one_first, &["double"]),
@@ -285,7 +291,7 @@ fn every_rule_that_can_be_left_out_is_needed() {
 
 #[test]
 fn a_double_is_found_when_a_rule_is_left_out() {
-    finds(&[verdicts::one_first]);
+    finds(&[verdicts::one_first, verdicts::one_sight]);
 }
 
 #[test]

@@ -86,6 +86,7 @@ impl Committer {
             effective_time,
             clock,
             recovered_short: None,
+            approximate_bytes: 0,
         })
     }
 

@@ -311,15 +311,25 @@ impl Home {
 
     /// Replaces a whole file, atomically and durably.
     pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        at(self, Place::SmallFile, || Ok(()))?;
         in_memory!(self, memory => {
+            at(self, Place::SmallFile, || Ok(()))?;
             memory.replace(name, bytes);
             Ok(())
         });
+        self.replace_by(name, |file| file.write_all(bytes))
+    }
+
+    /// As [`Home::replace`], with what the function writes; only where there is a directory.
+    pub(crate) fn replace_by(
+        &self,
+        name: &str,
+        write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+    ) -> Result<()> {
+        at(self, Place::SmallFile, || Ok(()))?;
         let path = self.dir.join(name);
         let temporary = path.with_extension("new");
         let written = File::create(&temporary).and_then(|mut file| {
-            file.write_all(bytes)?;
+            write(&mut file)?;
             file.sync_all()?;
             fs::rename(&temporary, &path)
         });
@@ -349,6 +359,37 @@ impl Home {
         match fs::remove_file(self.dir.join(name)) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e.into()),
             _ => Ok(()),
+        }
+    }
+
+    /// Removes a file of a directory so that it stays away after a power failure.
+    pub(crate) fn remove_durably(&self, name: &str) -> Result<()> {
+        at(self, Place::SmallFile, || Ok(()))?;
+        self.remove(name)?;
+        let path = self.dir.join(name);
+        match path.parent() {
+            Some(folder) if folder.is_dir() => sync_directory(folder),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes one of our folders, if it isn't there.
+    pub(crate) fn make_folder(&self, folder: &str) -> Result<()> {
+        fs::create_dir_all(self.dir.join(folder))?;
+        sync_directory(&self.dir)
+    }
+
+    /// Whether a directory has a file.
+    pub(crate) fn has_file(&self, name: &str) -> bool {
+        self.directory().is_some_and(|dir| dir.join(name).exists())
+    }
+
+    /// Opens a file of a directory to be read.
+    pub(crate) fn open_file(&self, name: &str) -> Result<Option<File>> {
+        match File::open(self.dir.join(name)) {
+            Ok(file) => Ok(Some(file)),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(Error::from(e).context(name)),
         }
     }
 

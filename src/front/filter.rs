@@ -43,6 +43,14 @@ unsafe impl memory::Zeroable for Block {}
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Mask([u64; 8]);
 
+impl Mask {
+    /// The bit of each word of a block.
+    #[inline]
+    pub(crate) fn words(&self) -> [u64; 8] {
+        self.0
+    }
+}
+
 /// The filter.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Filter {

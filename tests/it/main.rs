@@ -2,6 +2,8 @@
 //! process of its own is here.
 
 #[cfg(feature = "testing")]
+mod approximate;
+#[cfg(feature = "testing")]
 mod cases;
 #[cfg(feature = "cli")]
 mod cli;

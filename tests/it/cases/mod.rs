@@ -129,7 +129,7 @@ fn now() -> Instant {
 /// Waits until something holds; a minute is too long.
 #[cfg(feature = "failpoints")]
 #[track_caller]
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let began = now();
     while !holds() {
         assert!(began.elapsed() < secs(60), "still not: {what}");
