@@ -330,7 +330,7 @@ fn a_disk_without_space_leaves_the_last_snapshot_and_the_mark() {
     assert!(is_first(&scope, 2));
     let full = Injection {
         place: Place::SmallFile,
-        failure: Failure::NoSpace,
+        failure: Injected::NoSpace,
         skip: 0,
         times: 2,
     };

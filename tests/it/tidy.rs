@@ -95,7 +95,7 @@ const LEAVES: [&str; 14] = [
 
 /// Each layer and what it may name besides itself and the leaves. A module without a row is the
 /// library's face: it may name everything, and no module with a row may name it.
-const LAYERS: [(&str, &[&str]); 8] = [
+const LAYERS: [(&str, &[&str]); 9] = [
     ("approx", &["front", "engine"]),
     ("engine", &[]),
     ("front", &[]),
