@@ -11,7 +11,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use fastrand::Rng;
 use firstseen::{
-    Approximate, ApproximateScope, Area, BadId, Clock, ErrorKind, Failure, Injection, ManualClock,
+    Approximate, ApproximateScope, Area, BadId, Clock, ErrorKind, Injected, Injection, ManualClock,
     Options, Place, Recovery, Remedy, Sight, Store, verify,
 };
 
