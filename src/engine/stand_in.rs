@@ -71,6 +71,43 @@ fn missing_in(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
+    /// A failing disk, in RocksDB's words: a database below a file.
+    fn fails() -> rocksdb::Error {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        rocksdb::DB::open_default(file.path().join("x")).unwrap_err()
+    }
+
+    #[test]
+    fn a_disk_that_fails_while_a_run_is_tried_is_not_taken_for_a_missing_table() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::at(dir.path());
+        for folder in ["data", "tmp"] {
+            std::fs::create_dir(dir.path().join(folder)).unwrap();
+        }
+        let run = dir.path().join("tmp").join("run.sst");
+        std::fs::write(&run, b"a run").unwrap();
+        home.keep_aside(&run).unwrap();
+        let opens = std::cell::Cell::new(0);
+        let open = || {
+            opens.set(opens.get() + 1);
+            if opens.get() == 1 {
+                Ok(())
+            } else {
+                Err(fails())
+            }
+        };
+        let tables = |_: &()| Ok(vec!["/000001.sst".to_string()]);
+        let error = open_with_stand_ins(&home, open, tables, super::super::fault::map);
+        let error = error.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Degraded, "{error}");
+        assert_eq!(
+            home.kept_aside().unwrap().len(),
+            1,
+            "the next open tries it again"
+        );
+        assert!(!dir.path().join("data").join("000001.sst").exists());
+    }
+
     #[test]
     fn a_missing_table_is_named() {
         let text = "Corruption: Corruption: IO error: No such file or directory: While open a file \
