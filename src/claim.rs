@@ -309,10 +309,10 @@ impl Drop for Claim {
             return;
         }
         match self.release() {
-            Err(error) if error.kind() != ErrorKind::Closed => {
-                log::warn!("a claim was not released, its lease runs out: {error}");
-            }
-            _ => {}
+            // A batch may have completed it.
+            Ok(()) => {}
+            Err(e) if matches!(e.kind(), ErrorKind::Closed | ErrorKind::LeaseLost) => {}
+            Err(error) => log::warn!("a claim was not released, its lease runs out: {error}"),
         }
     }
 }
