@@ -3,6 +3,7 @@
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
 use firstseen::{Options, Policy, Scope, Store, days};
 
+#[expect(dead_code, reason = "its stores have scopes of their own")]
 mod support;
 use support::{RawId, ids, sized};
 

@@ -259,8 +259,8 @@ impl Claim {
         self.end(&core, &mut draft)
     }
 
-    /// Nobody knows whether the effect took place: a timeout, a connection that broke. What
-    /// becomes of the id is the policy's affair ([`Policy::on_unknown`](crate::Policy::on_unknown)).
+    /// Nobody knows whether the effect took place: a timeout, a connection that broke. The policy
+    /// says what becomes of the id ([`Policy::on_unknown`](crate::Policy::on_unknown)).
     ///
     /// # Errors
     /// As [`Claim::complete`].
@@ -371,3 +371,9 @@ impl ClaimEntry {
         }
     }
 }
+
+const _: fn() = || {
+    fn owned<T: Send + Sync + 'static>() {}
+    owned::<Claim>();
+    owned::<Token>();
+};

@@ -7,8 +7,6 @@
 //! Smoke mode: without `--bench` among the arguments, as `cargo test --benches` runs them,
 //! criterion calls each routine once, and sizes shrink.
 
-#![allow(dead_code, reason = "each bench uses its part")]
-
 use std::path::Path;
 use std::time::Duration;
 

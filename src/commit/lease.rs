@@ -165,8 +165,17 @@ impl Committer {
         Ok(())
     }
 
-    /// Removes the dead letters of a scope that was dropped; its claims go with the next sweep.
-    pub(crate) fn remove_dead_of(&self, scope: u16) -> Result<()> {
+    /// Drops a scope; its dead letters and claims go with it. What a crash leaves of them is swept.
+    pub(crate) fn drop_scope(self: &Arc<Self>, name: &str) -> Result<bool> {
+        let Some(number) = self.catalog.drop_scope(name)? else {
+            return Ok(false);
+        };
+        self.remove_dead_of(number)?;
+        self.sweep_claims()?;
+        Ok(true)
+    }
+
+    fn remove_dead_of(&self, scope: u16) -> Result<()> {
         let Some(family) = self.index.book(Book::Dead) else {
             return Ok(());
         };

@@ -2,9 +2,9 @@
 //!
 //! A run of N ids is cut in P = max(1, ceil(N / 256)) pages of equal hash range, so the page of
 //! a hash is `(hash * P) >> 64`: no search, no index. If the ids carry more than 64 KiB a page
-//! (stored results), there are as many more pages: who asks for one id reads a whole page. Within a page each property is a column of
-//! its own that vanishes when all records agree, and what few records have stands in a short
-//! list beside. Little-endian throughout:
+//! (stored results), there are as many more pages: who asks for one id reads a whole page. Within a
+//! page each property is a column of its own that vanishes when all records agree, and what few
+//! records have stands in a short list beside. Little-endian throughout:
 //!
 //! | at | bytes | what |
 //! | --- | --- | --- |

@@ -35,6 +35,7 @@ pub(crate) struct Work {
     pub(crate) drops: u64,
     pub(crate) replayed: u64,
     pub(crate) generation_hits: u64,
+    pub(crate) claims: u64,
 }
 
 impl std::ops::AddAssign for Work {
@@ -44,6 +45,7 @@ impl std::ops::AddAssign for Work {
         self.drops += other.drops;
         self.replayed += other.replayed;
         self.generation_hits += other.generation_hits;
+        self.claims += other.claims;
     }
 }
 
@@ -124,6 +126,7 @@ impl<'a> Runner<'a> {
             drops: stats.background.drops,
             replayed: stats.background.replayed_ids,
             generation_hits: stats.tiers.generations,
+            claims: stats.claims.completed + stats.claims.failed + stats.claims.retried,
         };
         Ok(work)
     }
