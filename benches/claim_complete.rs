@@ -4,14 +4,14 @@ use criterion::{BenchmarkId, Criterion, Throughput};
 use firstseen::{Durability, Options, Verdict};
 
 mod support;
-use support::{Bed, ids};
+use support::{Bed, ids, sized};
 
 fn claim_complete(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("claim_complete");
     for level in [Durability::Written, Durability::Synced] {
         let dir = tempfile::tempdir().expect("a directory");
         let options = Options::new().background(false).claims_durability(level);
-        let mut bed = Bed::new(dir.path(), 1, options);
+        let mut bed = Bed::new(dir.path(), sized(10_000), options);
         group.throughput(Throughput::Elements(1));
         let name = BenchmarkId::from_parameter(format!("{level:?}"));
         group.bench_function(name, |b| {

@@ -259,8 +259,8 @@ impl Claim {
         self.end(&core, &mut draft)
     }
 
-    /// Nobody knows whether the effect took place: a timeout, a connection that broke. What
-    /// becomes of the id is the policy's affair ([`Policy::on_unknown`](crate::Policy::on_unknown)).
+    /// Nobody knows whether the effect took place: a timeout, a connection that broke. The policy
+    /// says what becomes of the id ([`Policy::on_unknown`](crate::Policy::on_unknown)).
     ///
     /// # Errors
     /// As [`Claim::complete`].
@@ -309,10 +309,10 @@ impl Drop for Claim {
             return;
         }
         match self.release() {
-            Err(error) if error.kind() != ErrorKind::Closed => {
-                log::warn!("a claim was not released, its lease runs out: {error}");
-            }
-            _ => {}
+            // A batch may have completed it.
+            Ok(()) => {}
+            Err(e) if matches!(e.kind(), ErrorKind::Closed | ErrorKind::LeaseLost) => {}
+            Err(error) => log::warn!("a claim was not released, its lease runs out: {error}"),
         }
     }
 }
@@ -371,3 +371,9 @@ impl ClaimEntry {
         }
     }
 }
+
+const _: fn() = || {
+    fn owned<T: Send + Sync + 'static>() {}
+    owned::<Claim>();
+    owned::<Token>();
+};

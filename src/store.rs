@@ -193,19 +193,14 @@ impl Store {
         Ok(self.scope_handle(&core, state, policy))
     }
 
-    /// Drops a scope with its ids, claims and dead letters; false if there is none. Its handles get `Invalid` from then
-    /// on. A new scope of the name starts empty: numbers are never used again.
+    /// Drops a scope with its ids, claims and dead letters; false if there is none. Its handles
+    /// get `Invalid` from then on. A new scope of the name starts empty: numbers are never used
+    /// again.
     ///
     /// # Errors
     /// `Degraded`, `Closed`.
     pub fn drop_scope(&self, name: &str) -> Result<bool> {
-        let committer = &self.shared.core()?.committer;
-        let Some(number) = committer.catalog.drop_scope(name)? else {
-            return Ok(false);
-        };
-        committer.remove_dead_of(number)?;
-        committer.sweep_claims()?;
-        Ok(true)
+        self.shared.core()?.committer.drop_scope(name)
     }
 
     /// Makes a plain table, or finds the one of that name; also while the store is in use.
@@ -494,8 +489,6 @@ const _: fn() = || {
     shared::<ApproximateScope>();
     owned::<Batch>();
     owned::<crate::batch::Submitted>();
-    owned::<crate::claim::Claim>();
-    shared::<crate::claim::Token>();
     shared::<Options>();
     owned::<Error>();
 };

@@ -20,9 +20,9 @@ use crate::report::{Area, Findings, Progress, Remedy, Report};
 /// It reads every row and every page, with RocksDB's checksums; that the commits in the log are
 /// whole, down to the floor; that sealed ids are in order, as many as their runs say, and known to
 /// the catalog; that no filter on disk denies an id; and that catalog, resume points, claims,
-/// dead letters and audit decode. What an open would repair by itself, such as a torn end of the log after a crash, is a
-/// note and no fault. Bloom filters within table files are not looked at: RocksDB does without
-/// one that it can't read.
+/// dead letters and audit decode. What an open would repair by itself, such as a torn end of the
+/// log after a crash, is a note and no fault. Bloom filters within table files are not looked at:
+/// RocksDB does without one that it can't read.
 ///
 /// `options`: as the store is opened with. Only the resources and the tables' own options count.
 /// `told` is called after each page or row.

@@ -353,6 +353,27 @@ mod tests {
     }
 
     #[test]
+    fn what_is_done_with_claims_by_hand_is_golden() {
+        let (scope, id, outcome) = ("s", &b"id"[..], "done");
+        let rows = [
+            (3, Audit::Redrive { scope, id }),
+            (4, Audit::Purge { scope, id }),
+            (5, Audit::Decided { scope, id, outcome }),
+        ];
+        for (kind, audit) in rows {
+            let (key, value) = audit.row(7, 1, "why");
+            let mut expected = [&[kind, 1, 0, 0, 0, b's', 2, 0, 0, 0][..], id].concat();
+            if kind == 5 {
+                expected.extend([&[4, 0, 0, 0][..], outcome.as_bytes()].concat());
+            }
+            expected.extend([&[3, 0, 0, 0][..], b"why"].concat());
+            assert_eq!(value, expected);
+            assert!(AuditRow::decode(&key, &value).is_ok());
+            assert!(AuditRow::decode(&key, &value[..value.len() - 1]).is_err());
+        }
+    }
+
+    #[test]
     fn an_audit_row_is_golden() {
         let audit = Audit::Forget {
             scope: "s",

@@ -12,7 +12,7 @@ use crate::verdict::Verdict;
 use super::Committer;
 use super::draft::{Draft, DraftCaps};
 use super::item::ScopeUse;
-use super::write::Bytes;
+use super::write::{Bytes, When};
 
 /// What is wanted. The verdict of what a nonce doesn't allow is `LeaseLost`, and so is that of
 /// a call by hand that finds nothing to do; of all else but `Take` it is `First`.
@@ -102,6 +102,48 @@ impl Draft {
         }
         let result = self.push(result, caps);
         self.more_mut(item).result = Some(result);
+    }
+
+    /// Gives an item's message up, or that of its fallback; the last call counts.
+    pub(crate) fn set_dead(
+        &mut self,
+        (item, when): (u32, When),
+        (why, payload): (&str, &[u8]),
+        caps: DraftCaps,
+    ) {
+        match self.items.get(item as usize) {
+            Some(of) if when != When::Always && !of.is_unkeyed => {}
+            _ => {
+                let text = "only an item with an id can be dead-lettered";
+                return self.fail(Error::invalid(text));
+            }
+        }
+        let why = self.push(shortened(why).as_bytes(), caps);
+        let payload = self.push(payload, caps);
+        let dead = Some(DeadWrite { why, payload });
+        self.has_dead = true;
+        let more = self.more_mut(item);
+        match when {
+            When::Refused => more.refused_dead = dead,
+            _ => more.dead = dead,
+        }
+    }
+
+    /// What a closure's fallback gives its message up with.
+    pub(super) fn dead_of_first(&self) -> Option<(String, Vec<u8>)> {
+        let dead = self.more(self.items.first()?)?.dead(true)?;
+        let why = String::from_utf8_lossy(self.get(&dead.why)).into_owned();
+        Some((why, self.get(&dead.payload).to_vec()))
+    }
+
+    /// What a closure gave its message up with.
+    pub(super) fn keep_dead(&mut self, refused: bool, why: &str, payload: &[u8]) {
+        let when = if refused { When::Refused } else { When::First };
+        let caps = DraftCaps {
+            items: usize::MAX,
+            bytes: usize::MAX,
+        };
+        self.set_dead((0, when), (why, payload), caps);
     }
 
     /// What a claim became in the last commit.

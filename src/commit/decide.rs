@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::claims::{Entry as Claim, claim_key};
+use crate::claims::Entry as Claim;
 use crate::clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Class, Hit, Probe, Room, Scratch, Tiers};
@@ -142,7 +142,7 @@ pub(crate) struct Decision {
     hit_of: Vec<u32>,
     hits: Vec<Hit>,
     /// Claims of entries, ascending.
-    claims: Vec<(u32, Arc<Claim>)>,
+    pub(super) claims: Vec<(u32, Arc<Claim>)>,
     /// Items another caller held until the deadline.
     in_progress: Vec<u32>,
     /// Classes of items with a retention of their own.
@@ -187,18 +187,10 @@ impl Decision {
         self.hits.get(at as usize)
     }
 
-    /// An entry's claim, whatever has become of it.
-    pub(super) fn claim(&self, entry: usize) -> Option<&Arc<Claim>> {
-        let at = self.claims.binary_search_by_key(&entry, |c| c.0 as usize);
-        Some(&self.claims[at.ok()?].1)
-    }
-
-    pub(super) fn has_claims(&self) -> bool {
-        !self.claims.is_empty()
-    }
-
-    pub(super) fn claims(&self) -> usize {
-        self.claims.len()
+    /// Item, scope and id of an entry that stands for its id.
+    pub(super) fn first_of(&self, entry: usize) -> Option<(u32, u16, Range<u32>)> {
+        let of = &self.entries[entry];
+        (self.canonical(entry as u32) == entry).then(|| (of.item, of.scope, of.id.clone()))
     }
 
     /// All that was found.
@@ -402,23 +394,6 @@ impl Committer {
             id: item * len as u32..(item + 1) * len as u32,
         }));
         entry_of.extend(0..entries.len() as u32);
-    }
-
-    /// Step 4: claims first. Most scopes have none, which is known without a look.
-    fn look_up_claims(&self, draft: &Draft, d: &mut Decision) {
-        if !draft.scopes.iter().any(|s| s.state.has_claims()) {
-            return;
-        }
-        for (e, entry) in (0_u32..).zip(&d.entries) {
-            let is_first = d.canon.get(e as usize).is_none_or(|first| *first == e);
-            let scope = draft.items[entry.item as usize].scope;
-            if is_first && draft.scopes[scope as usize].state.has_claims() {
-                let found = self
-                    .claims
-                    .get(&claim_key(entry.scope, draft.get(&entry.id)));
-                d.claims.extend(found.map(|claim| (e, claim)));
-            }
-        }
     }
 
     /// Step 4: one view, loaded after the hold.

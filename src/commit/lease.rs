@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::catalog::{Catalog, ScopeState};
-use crate::claims::{ClaimRow, Claims, Entry, id_of, scope_of};
+use crate::claims::{ClaimRow, Claims, Entry, claim_key, id_of, scope_of};
 use crate::clock;
 use crate::engine::Rep;
 use crate::error::{Error, Result};
@@ -16,7 +16,7 @@ use crate::index::{Book, Index, LogBuilder};
 use crate::options::Durability;
 use crate::verdict::{Verdict, Verdicts};
 
-use super::decide::Held;
+use super::decide::{Decision, Held};
 use super::draft::Draft;
 use super::{Committer, keep_if_unknown};
 
@@ -40,12 +40,49 @@ pub(crate) fn load_claims(index: &Index, catalog: &Catalog, claims: &Claims) -> 
     Ok(())
 }
 
+impl Decision {
+    /// An entry's claim, whatever has become of it.
+    pub(super) fn claim(&self, entry: usize) -> Option<&Arc<Entry>> {
+        let at = self.claims.binary_search_by_key(&entry, |c| c.0 as usize);
+        Some(&self.claims[at.ok()?].1)
+    }
+
+    pub(super) fn add_claim(&mut self, entry: usize, claim: Option<Arc<Entry>>) {
+        self.claims.extend(claim.map(|claim| (entry as u32, claim)));
+    }
+
+    pub(super) fn has_claims(&self) -> bool {
+        !self.claims.is_empty()
+    }
+
+    pub(super) fn claims(&self) -> usize {
+        self.claims.len()
+    }
+}
+
 impl Committer {
     /// Makes the families of claims and dead letters, if the store has none yet.
     pub(crate) fn make_claim_books(&self) -> Result<()> {
         self.index.make_book(Book::Claims)?;
         self.index.make_book(Book::Dead)?;
         Ok(())
+    }
+
+    /// Step 4: claims first. Most scopes have none, which is known without a look.
+    pub(super) fn look_up_claims(&self, draft: &Draft, d: &mut Decision) {
+        if !draft.scopes.iter().any(|s| s.state.has_claims()) {
+            return;
+        }
+        for e in 0..d.entries() {
+            let Some((item, scope_number, id)) = d.first_of(e) else {
+                continue;
+            };
+            let scope = draft.items[item as usize].scope;
+            if draft.scopes[scope as usize].state.has_claims() {
+                let found = self.claims.get(&claim_key(scope_number, draft.get(&id)));
+                d.add_claim(e, found);
+            }
+        }
     }
 
     /// Commits a draft that is about claims; they are acknowledged at their own level.
@@ -128,8 +165,17 @@ impl Committer {
         Ok(())
     }
 
-    /// Removes the dead letters of a scope that was dropped; its claims go with the next sweep.
-    pub(crate) fn remove_dead_of(&self, scope: u16) -> Result<()> {
+    /// Drops a scope; its dead letters and claims go with it. What a crash leaves of them is swept.
+    pub(crate) fn drop_scope(self: &Arc<Self>, name: &str) -> Result<bool> {
+        let Some(number) = self.catalog.drop_scope(name)? else {
+            return Ok(false);
+        };
+        self.remove_dead_of(number)?;
+        self.sweep_claims()?;
+        Ok(true)
+    }
+
+    fn remove_dead_of(&self, scope: u16) -> Result<()> {
         let Some(family) = self.index.book(Book::Dead) else {
             return Ok(());
         };

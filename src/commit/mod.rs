@@ -224,16 +224,12 @@ impl Committer {
             ..
         }: &mut Spare,
     ) -> Result<(Verdicts, Outcome)> {
-        if decision.has_in_progress() && draft.is_unconditional() {
-            return Err(self.undecided(draft, decision)?);
+        let may_be_open = decision.has_in_progress() || decision.has_claims();
+        if may_be_open && draft.is_unconditional() {
+            self.check_decided(draft, decision)?;
         }
         let rows = self.lock_rows(draft)?;
         let settled = self.settle(draft, decision, log, out)?;
-        let is_open = |verdict: &Verdict| matches!(verdict, Verdict::InProgress(_));
-        if decision.has_claims() && draft.is_unconditional() && settled.verdicts.iter().any(is_open)
-        {
-            return Err(self.undecided(draft, decision)?);
-        }
         if log.is_empty() && out.is_empty() {
             // Step 7: nothing to write.
             self.count(draft, &settled.verdicts);
@@ -266,13 +262,16 @@ impl Committer {
         Ok((settled.verdicts, outcome))
     }
 
-    /// The error of a batch whose unconditional writes must wait for an id that another caller
-    /// holds or has claimed.
-    fn undecided(&self, draft: &Draft, decision: &Decision) -> Result<Error> {
-        self.counters.undecided.fetch_add(1, Ordering::Relaxed);
+    /// A batch with unconditional writes waits for ids that another caller holds or has claimed.
+    fn check_decided(&self, draft: &Draft, decision: &Decision) -> Result<()> {
         let verdicts = self.preview(draft, decision)?;
+        let is_open = |verdict: &Verdict| matches!(verdict, Verdict::InProgress(_));
+        if !verdicts.iter().any(is_open) {
+            return Ok(());
+        }
+        self.counters.undecided.fetch_add(1, Ordering::Relaxed);
         let text = "another caller still holds an id of a batch with unconditional writes";
-        Ok(Error::new(ErrorKind::Undecided, text).with_verdicts(verdicts))
+        Err(Error::new(ErrorKind::Undecided, text).with_verdicts(verdicts))
     }
 
     /// Steps 8 to 12 for one commit. What is buffered goes first.

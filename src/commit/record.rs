@@ -63,7 +63,9 @@ impl Settling<'_> {
         let extra = Extra {
             source: source.or(carried.and_then(|c| c.source)).map(Box::from),
             refused: how.refused,
-            result: self.draft.result(first, how.refused).map(Box::from),
+            result: (self.draft.result(first, how.refused))
+                .filter(|_| how.ended != Ended::Dead)
+                .map(Box::from),
             state: id_state(how.ended),
             attempt: how.attempt,
         };
@@ -197,7 +199,11 @@ impl Settling<'_> {
             refused,
             payload: (self.draft.more(item).and_then(|more| more.fingerprint))
                 .or(kept.and_then(|k| k.payload)),
-            result: self.draft.result(item, refused),
+            // What a dead letter says stands there.
+            result: self
+                .draft
+                .result(item, refused)
+                .filter(|_| ended != Ended::Dead),
             attempt,
             ended,
         };

@@ -252,7 +252,11 @@ impl Settling<'_> {
             return Ok(Verdict::BadId(bad));
         }
         if self.decision.is_in_progress(i) {
-            let ms = ASK_AGAIN.as_millis() as u64;
+            let mut ms = ASK_AGAIN.as_millis() as u64;
+            if self.draft.has_claims {
+                let policy = &self.draft.scopes[item.scope as usize].policy;
+                ms = ms.min(crate::clock::millis(policy.lease));
+            }
             return Ok(Verdict::InProgress(InProgress::new(ms)));
         }
         if item.is_unkeyed {

@@ -202,6 +202,7 @@ fn assert_worked(work: &Work, programs: usize) {
         work.drops,
         work.replayed,
         work.generation_hits,
+        work.claims,
     ];
     assert!(
         programs < 2 || all.iter().all(|n| *n > 0),

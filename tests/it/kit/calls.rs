@@ -282,6 +282,11 @@ impl Owned {
     }
 }
 
+/// Adds writes to a claim's completion.
+pub(super) fn with_writes(runner: &Runner<'_>, to: &mut Writes<'_>, writes: &[Write]) {
+    writes.iter().for_each(|write| runner.write(to, write));
+}
+
 pub(super) fn with_id<T>(scope: usize, item: &Item, run: impl FnOnce(Id<'_>) -> T) -> T {
     run(Owned::of(scope, item).id())
 }

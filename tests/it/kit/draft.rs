@@ -13,22 +13,26 @@
 
 use std::collections::BTreeMap;
 
+use super::claims::Claims;
 use super::model::{Model, Seen};
 use super::op::{
     Closure, End, ID_BYTES_MAX, Item, Keep, Name, Step, Table, UNKEYED, WITH_PAYLOADS,
-    WITH_RESULTS, WITH_SOURCES, Write, id, payload, result, source,
+    WITH_RESULTS, Write, id, payload, result,
 };
 use super::rows::Rows;
 use super::said::{CLOSURE, INVALID, Kind, Said, maybe_bytes};
 
 /// A commit in the making.
 pub(super) struct Draft<'m> {
-    model: &'m Model,
-    now_ms: u64,
+    pub(super) model: &'m Model,
+    pub(super) now_ms: u64,
     /// Ids that another caller holds.
     foreign: &'m [(usize, Vec<u8>)],
     pub(super) rows: Rows,
     pub(super) ids: BTreeMap<(usize, Vec<u8>), Staged>,
+    pub(super) claims: Claims,
+    /// Whether what is being recorded was refused.
+    pub(super) is_refused: bool,
     pub(super) unkeyed: u64,
     /// Whether there is anything to write, an empty row change included.
     pub(super) writes_rows: bool,
@@ -49,6 +53,8 @@ impl<'m> Draft<'m> {
             foreign,
             rows: model.rows.clone(),
             ids: BTreeMap::new(),
+            claims: model.claims.clone(),
+            is_refused: false,
             unkeyed: 0,
             writes_rows: false,
         }
@@ -68,6 +74,9 @@ impl<'m> Draft<'m> {
         if !unkeyed {
             if self.is_in_progress(scope, item) {
                 return Ok(Said::InProgress);
+            }
+            if let Some(said) = self.claimed(scope, item) {
+                return Ok(said);
             }
             if let Some(said) = self.seen(scope, item) {
                 return Ok(said);
@@ -101,7 +110,7 @@ impl<'m> Draft<'m> {
         Ok(refused)
     }
 
-    fn is_in_progress(&self, scope: usize, item: &Item) -> bool {
+    pub(super) fn is_in_progress(&self, scope: usize, item: &Item) -> bool {
         let named = [own(item), item.also.map(id)];
         named
             .into_iter()
@@ -110,7 +119,7 @@ impl<'m> Draft<'m> {
     }
 
     /// The verdict if the item's id, or its older form, was seen; a sliding one lives on then.
-    fn seen(&mut self, scope: usize, item: &Item) -> Option<Said> {
+    pub(super) fn seen(&mut self, scope: usize, item: &Item) -> Option<Said> {
         for id in [own(item), item.also.map(id)].into_iter().flatten() {
             if let Some(Staged::Recorded(seen)) = self.ids.get(&(scope, id.clone())) {
                 return Some(judged(scope, item, seen));
@@ -148,22 +157,14 @@ impl<'m> Draft<'m> {
     }
 
     fn record_with(&mut self, scope: usize, item: &Item, refused: bool, given: Option<u8>) {
-        let Some(id) = own(item) else { return };
-        let ms = match self.model.keeps[scope] {
-            Keep::Fixed(ms) => item.remember_ms.unwrap_or(ms),
-            Keep::Sliding(ms, cap_ms) => item.remember_ms.unwrap_or(ms).min(cap_ms),
-            Keep::Forever => u64::MAX,
-        };
-        let kept = item.source.filter(|_| scope == WITH_SOURCES);
-        let seen = Seen {
-            first_ms: self.now_ms,
-            expiry_ms: self.now_ms.saturating_add(ms),
-            refused,
-            source: kept.map(source),
-            payload: brought(scope, item),
-            result: given.filter(|_| WITH_RESULTS.contains(&scope)).map(result),
-        };
-        self.ids.insert((scope, id), Staged::Recorded(seen));
+        let result = given.filter(|_| WITH_RESULTS.contains(&scope)).map(result);
+        // Whoever records a free id without claiming it makes the next attempt.
+        let attempt = self
+            .claim_of(scope, item)
+            .map_or(0, |claim| claim.attempt + 1);
+        self.is_refused = refused;
+        self.record_as(scope, item, ("", attempt), result);
+        self.is_refused = false;
     }
 
     /// A closure's end for an item that was first: its verdict, and what it returned.
@@ -249,7 +250,7 @@ impl<'m> Draft<'m> {
 }
 
 /// The payload that a scope compares.
-fn brought(scope: usize, item: &Item) -> Option<Vec<u8>> {
+pub(super) fn brought(scope: usize, item: &Item) -> Option<Vec<u8>> {
     let compared = WITH_PAYLOADS.contains(&scope);
     item.payload.filter(|_| compared).map(payload)
 }
@@ -260,9 +261,12 @@ fn judged(scope: usize, item: &Item, seen: &Seen) -> Said {
         .zip(seen.payload.as_ref())
         .is_some_and(|(brought, kept)| brought != *kept);
     if other {
-        Said::Mismatch(seen.sight())
-    } else {
-        Said::Duplicate(seen.sight())
+        return Said::Mismatch(seen.sight());
+    }
+    match seen.ended {
+        "failed" => Said::Failed(seen.sight()),
+        "dead" => Said::Dead(seen.sight()),
+        _ => Said::Duplicate(seen.sight()),
     }
 }
 

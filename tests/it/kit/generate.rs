@@ -7,8 +7,8 @@
 use arbitrary::{Arbitrary, Result, Unstructured};
 
 use super::op::{
-    Batch, Closure, End, Failure, Finish, IDS, Item, Keep, Level, Name, Op, Point, Results, SCOPES,
-    SOURCES, Step, Table, Write,
+    Batch, Closure, Deciding, End, Ending, Failure, Finish, IDS, Item, Keep, Level, Name, Op,
+    Point, Results, SCOPES, SOURCES, Step, Table, Write,
 };
 
 /// The steps that bytes stand for, to their end.
@@ -54,7 +54,9 @@ impl<'a> Arbitrary<'a> for Op {
     fn arbitrary(u: &mut Unstructured<'a>) -> Result<Op> {
         let scope = |u: Input<'_, '_>| below(u, SCOPES.len());
         Ok(match u.arbitrary::<u8>()? {
-            0..40 => Op::Insert(scope(u)?, bare_item(u)?),
+            0..26 => Op::Insert(scope(u)?, bare_item(u)?),
+            26..33 => Op::Claim(scope(u)?, bare_item(u)?),
+            33..40 => claim_step(u)?,
             40..62 => Op::InsertAll(scope(u)?, several(u, 12, bare_item)?),
             62..118 => Op::Batch(batch(u)?),
             118..130 => Op::Hold(several(u, 5, |u| Ok((scope(u)?, item(u)?)))?),
@@ -80,6 +82,35 @@ impl<'a> Arbitrary<'a> for Op {
             }
         })
     }
+}
+
+/// A step in the later life of a claim.
+fn claim_step(u: Input<'_, '_>) -> Result<Op> {
+    let (scope, name) = (below(u, SCOPES.len())?, name(u)?);
+    Ok(match u.int_in_range(0..=15)? {
+        0..=3 => {
+            let how = Ending::Complete(several(u, 2, write)?, u.arbitrary()?);
+            Op::End(scope, name, once_in(u, 5)?, how)
+        }
+        4..=10 => {
+            let how = [
+                Ending::Retry,
+                Ending::Retry,
+                Ending::Fail(u.arbitrary()?),
+                Ending::Release,
+                Ending::Unknown,
+                Ending::Renew,
+            ];
+            let how = u.choose(&how)?.clone();
+            Op::End(scope, name, once_in(u, 5)?, how)
+        }
+        11..=12 => Op::Redrive(scope, name),
+        13 => Op::Purge(scope, name),
+        _ => {
+            let what = [Deciding::Done, Deciding::Failed, Deciding::Retry];
+            Op::Decide(scope, name, *u.choose(&what)?)
+        }
+    })
 }
 
 /// Times at the edges of the retentions there are.

@@ -65,10 +65,11 @@ impl Runner<'_> {
             .map(|source| Ok(point(self.store.resume_point(source)?.map(given))))
             .collect::<Called<_>>()?;
         Ok(format!(
-            "{scans}\n  points {}\n  peeked {}\n  rows {}",
+            "{scans}\n  points {}\n  peeked {}\n  rows {}\n  claims {}",
             list(&points),
             list(&peeks),
-            list(&rows)
+            list(&rows),
+            self.claims_told()?
         ))
     }
 
@@ -113,6 +114,9 @@ impl Runner<'_> {
             unkeyed: stats.unkeyed,
             forgotten: stats.forgotten,
             undecided: stats.undecided,
+            failed: v.failed,
+            dead: v.dead_lettered,
+            unknown: v.outcome_unknown,
         })
     }
 }

@@ -4,14 +4,16 @@
 //! | --- | --- |
 //! | `op` | the language: what a program may do |
 //! | `generate` | programs from bytes, so that a seed, a fuzzer and a crash test share them |
-//! | `model`, `draft`, `rows`, `told` | what must be answered, in plain maps |
-//! | `runner`, `calls`, `look`, `dying` | the same on a real store |
+//! | `model`, `draft`, `claims`, `rows`, `told` | what must be answered, in plain maps |
+//! | `runner`, `calls`, `claim_calls`, `look`, `dying` | the same on a real store |
 //! | `said` | answers as text, in which the two are compared |
 //! | `trial`, `shrink` | running both, and the least program that shows a difference |
 //!
 //! The model and the store share no code but the values they are given.
 
 mod calls;
+mod claim_calls;
+mod claims;
 mod draft;
 mod dying;
 pub(crate) mod generate;

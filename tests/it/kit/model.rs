@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use super::claims::Claims;
 use super::draft::{Draft, Staged, check, own};
 use super::op::{
     Batch, Failure, Finish, Item, KEEPS, Keep, Name, Op, Point, SCOPES, Table, Write, bare,
@@ -21,6 +22,9 @@ pub(crate) struct Seen {
     pub(crate) refused: bool,
     pub(crate) source: Option<String>,
     pub(crate) payload: Option<Vec<u8>>,
+    /// How it ended: "" is done.
+    pub(crate) ended: &'static str,
+    pub(crate) attempt: u32,
     pub(crate) result: Option<Vec<u8>>,
 }
 
@@ -31,6 +35,8 @@ impl Seen {
             first_ms: self.first_ms,
             refused: self.refused,
             source,
+            state: self.ended,
+            attempt: self.attempt,
             result: self.result.clone(),
         }
     }
@@ -38,7 +44,7 @@ impl Seen {
 
 /// A batch that holds its ids.
 #[derive(Clone, Debug)]
-struct Held {
+pub(super) struct Held {
     now_ms: u64,
     items: Vec<(usize, Item)>,
     ids: Vec<(usize, Vec<u8>)>,
@@ -53,7 +59,10 @@ pub(crate) struct Model {
     pub(crate) rows: Rows,
     pub(super) ids: BTreeMap<(usize, Vec<u8>), Seen>,
     pub(super) points: BTreeMap<usize, Point>,
-    held: Option<Held>,
+    pub(super) held: Option<Held>,
+    pub(super) claims: Claims,
+    pub(super) tokens: BTreeMap<(usize, Vec<u8>), Vec<u64>>,
+    pub(super) serials: u64,
     pub(super) totals: Totals,
 }
 
@@ -66,6 +75,9 @@ impl Model {
             ids: BTreeMap::new(),
             points: BTreeMap::new(),
             held: None,
+            claims: Claims::default(),
+            tokens: BTreeMap::new(),
+            serials: 0,
             totals: Totals::default(),
         }
     }
@@ -88,6 +100,11 @@ impl Model {
             Op::Once(scope, item, closure) => {
                 self.once(*scope, item, closure).unwrap_or_else(failed)
             }
+            Op::Claim(scope, item) => self.claim(*scope, item),
+            Op::End(scope, name, stale, how) => self.end(*scope, *name, *stale, how),
+            Op::Redrive(scope, name) => self.redrive(*scope, *name),
+            Op::Purge(scope, name) => self.purge(*scope, *name),
+            Op::Decide(scope, name, what) => self.decide(*scope, *name, *what),
             Op::Forget(scope, name) => self.forget(*scope, *name),
             Op::Peek(scope, name) => match check(usize::MAX, &Item::plain(*name)) {
                 Ok(_) => self.peek(*scope, *name),
@@ -103,6 +120,8 @@ impl Model {
             Op::DropScope(scope, keep) => {
                 self.held = None;
                 self.ids.retain(|(of, _), _| of != scope);
+                self.claims.of.retain(|(of, _), _| of != scope);
+                self.claims.dead.retain(|(of, _), _| of != scope);
                 self.keeps[*scope] = *keep;
                 "true".to_string()
             }
@@ -159,7 +178,7 @@ impl Model {
     }
 
     /// What the library calls misuse, and refuses whole.
-    fn misused(&self, batch: &Batch) -> Result<(), Kind> {
+    pub(super) fn misused(&self, batch: &Batch) -> Result<(), Kind> {
         let wrong = |w: &Write| w.is_conditional() && w.table() == Table::Plain;
         let of_items = batch.items.iter().any(|(scope, item)| {
             let forever = self.keeps[*scope] == Keep::Forever && item.remember_ms.is_some();
@@ -172,14 +191,18 @@ impl Model {
         Ok(())
     }
 
-    fn foreign(&self) -> Vec<(usize, Vec<u8>)> {
+    pub(super) fn foreign(&self) -> Vec<(usize, Vec<u8>)> {
         self.held
             .as_ref()
             .map_or_else(Vec::new, |held| held.ids.clone())
     }
 
     /// Takes a commit over, unless one of its resume points goes back.
-    fn commit(&mut self, effects: Effects, points: &[(usize, Point)]) -> Result<(), Kind> {
+    pub(super) fn commit(
+        &mut self,
+        effects: Effects,
+        points: &[(usize, Point)],
+    ) -> Result<(), Kind> {
         let mut last = BTreeMap::new();
         for (source, next) in points {
             last.insert(*source, *next);
@@ -197,6 +220,7 @@ impl Model {
         }
         self.points.extend(last);
         self.rows = effects.rows;
+        self.claims = effects.claims;
         for (key, staged) in effects.ids {
             let (Staged::Recorded(seen) | Staged::Prolonged(seen)) = staged;
             self.ids.insert(key, seen);
@@ -310,8 +334,16 @@ impl Model {
             return failed(BUSY);
         }
         let known = self.live(scope, &id, self.now_ms).is_some();
+        let claim = self.claims.of.get(&(scope, id.clone()));
+        let claimed = claim.is_some_and(|claim| claim.expiry_ms > self.now_ms);
+        if claimed {
+            self.claims.of.remove(&(scope, id.clone()));
+        }
         if known {
             self.ids.remove(&(scope, id));
+        }
+        let known = known || claimed;
+        if known {
             self.totals.forgotten += 1;
         }
         known.to_string()
@@ -358,7 +390,8 @@ impl Model {
 }
 
 /// What a commit leaves.
-struct Effects {
+pub(super) struct Effects {
+    claims: Claims,
     rows: Rows,
     ids: BTreeMap<(usize, Vec<u8>), Staged>,
     unkeyed: u64,
@@ -366,8 +399,9 @@ struct Effects {
 }
 
 impl Effects {
-    fn of(draft: Draft<'_>) -> Effects {
+    pub(super) fn of(draft: Draft<'_>) -> Effects {
         Effects {
+            claims: draft.claims,
             rows: draft.rows,
             ids: draft.ids,
             unkeyed: draft.unkeyed,
@@ -397,6 +431,6 @@ fn preview(draft: &mut Draft<'_>, items: &[(usize, Item)]) -> Vec<Said> {
         .collect()
 }
 
-fn failed(kind: Kind) -> String {
+pub(super) fn failed(kind: Kind) -> String {
     format!("error: {kind}")
 }

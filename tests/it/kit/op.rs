@@ -19,6 +19,16 @@ pub(crate) enum Op {
     Finish(Finish),
     /// `Scope::once`.
     Once(usize, Item, Closure),
+    /// `Scope::claim`.
+    Claim(usize, Item),
+    /// The end of the claim of an id that was taken last, or of the one before it.
+    End(usize, Name, bool, Ending),
+    /// `Scope::redrive`.
+    Redrive(usize, Name),
+    /// `Scope::purge`.
+    Purge(usize, Name),
+    /// `Scope::decide`.
+    Decide(usize, Name, Deciding),
     /// `Scope::forget`.
     Forget(usize, Name),
     /// `Scope::peek`.
@@ -49,6 +59,25 @@ pub(crate) enum Op {
     Dying(u8, u8),
     /// A commit that fails, and then a crash.
     Failing(Failure, Batch),
+}
+
+/// What is done with a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Complete(Vec<Write>, u8),
+    Retry,
+    Fail(u8),
+    Release,
+    Unknown,
+    Renew,
+}
+
+/// What is decided about an unknown outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Deciding {
+    Done,
+    Failed,
+    Retry,
 }
 
 /// How long a scope remembers, in milliseconds.
@@ -207,6 +236,10 @@ pub(crate) const WITH_RESULTS: [usize; 3] = [1, 3, 4];
 pub(crate) const WITH_PAYLOADS: [usize; 3] = [1, 2, 5];
 /// The scope that processes messages without an id.
 pub(crate) const UNKEYED: usize = 2;
+/// The scope that gives ids up after some attempts.
+pub(crate) const LIMITED: usize = 2;
+/// How long a claim keeps its id, in milliseconds: no renewal comes within a test's real time.
+pub(crate) const LEASE_MS: u64 = 3_600_000;
 /// The longest id.
 pub(crate) const ID_BYTES_MAX: usize = 48;
 /// How many ids there are.

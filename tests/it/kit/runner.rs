@@ -1,19 +1,21 @@
 //! Runs programs on a real store, through its public face only, and tells what it answered in
 //! the model's words.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use firstseen::{
     Clock, Durability, Error, ManualClock, NextCommit, Options, Policy, Scope, Store,
-    Table as RowTable, Verdict,
+    Table as RowTable, Token, Verdict,
 };
 
 use super::calls::{Owned, with_id};
+use super::claims::ATTEMPTS_MAX;
 use super::dying;
 use super::op::{
-    Batch, Failure, ID_BYTES_MAX, Item, KEEPS, Keep, Op, SCOPES, SOURCES, Table, UNKEYED,
-    WITH_PAYLOADS, WITH_RESULTS, WITH_SOURCES,
+    Batch, Failure, ID_BYTES_MAX, Item, KEEPS, Keep, LEASE_MS, LIMITED, Op, SCOPES, SOURCES, Table,
+    UNKEYED, WITH_PAYLOADS, WITH_RESULTS, WITH_SOURCES,
 };
 use super::said::{Said, kind, list};
 
@@ -33,6 +35,7 @@ pub(crate) struct Work {
     pub(crate) drops: u64,
     pub(crate) replayed: u64,
     pub(crate) generation_hits: u64,
+    pub(crate) claims: u64,
 }
 
 impl std::ops::AddAssign for Work {
@@ -42,6 +45,7 @@ impl std::ops::AddAssign for Work {
         self.drops += other.drops;
         self.replayed += other.replayed;
         self.generation_hits += other.generation_hits;
+        self.claims += other.claims;
     }
 }
 
@@ -57,6 +61,8 @@ pub(crate) struct Runner<'a> {
     keeps: [Keep; SCOPES.len()],
     /// The held batch, which of its items were first, and the items' scopes.
     pub(super) held: Option<(firstseen::Batch, Vec<usize>, Vec<usize>)>,
+    /// Tokens of claims, the latest last.
+    pub(super) tokens: BTreeMap<(usize, Vec<u8>), Vec<Token>>,
     work: Work,
 }
 
@@ -88,6 +94,7 @@ impl<'a> Runner<'a> {
             tables,
             keeps,
             held: None,
+            tokens: BTreeMap::new(),
             work: Work::default(),
         };
         runner.take_handles()?;
@@ -119,6 +126,7 @@ impl<'a> Runner<'a> {
             drops: stats.background.drops,
             replayed: stats.background.replayed_ids,
             generation_hits: stats.tiers.generations,
+            claims: stats.claims.completed + stats.claims.failed + stats.claims.retried,
         };
         Ok(work)
     }
@@ -145,6 +153,11 @@ impl<'a> Runner<'a> {
             Op::Hold(items) => self.hold(items),
             Op::Finish(finish) => self.finish(finish),
             Op::Once(scope, item, closure) => self.once(*scope, item, closure),
+            Op::Claim(scope, item) => self.claim(*scope, item),
+            Op::End(scope, name, stale, how) => self.end(*scope, *name, *stale, how),
+            Op::Redrive(scope, name) => self.redrive(*scope, *name),
+            Op::Purge(scope, name) => self.purge(*scope, *name),
+            Op::Decide(scope, name, what) => self.decide(*scope, *name, *what),
             Op::Forget(scope, name) => with_id(*scope, &Item::plain(*name), |id| {
                 Ok(self.scopes[*scope].forget(id, "a test")?.to_string())
             }),
@@ -270,6 +283,11 @@ fn policy(scope: usize, keep: Keep) -> Policy {
     };
     // Nobody else holds anything for long in one thread: waiting would only cost time.
     let policy = policy.wait(Duration::ZERO).id_bytes_max(ID_BYTES_MAX);
+    let policy = policy.lease(ms(LEASE_MS));
+    let policy = match scope == LIMITED {
+        true => policy.attempts_max(ATTEMPTS_MAX),
+        false => policy,
+    };
     let policy = match WITH_RESULTS.contains(&scope) {
         true => policy.results(),
         false => policy,

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use firstseen::{BadId, Error, Recorded, Sighting, Verdict};
+use firstseen::{BadId, Error, IdState, Recorded, Sighting, Verdict};
 
 use super::op::Point;
 
@@ -17,6 +17,10 @@ pub(crate) struct Sight {
     pub(crate) refused: bool,
     pub(crate) source: Option<String>,
     pub(crate) result: Option<Vec<u8>>,
+    /// What has become of it: "" is done.
+    pub(crate) state: &'static str,
+    /// 0: it was never claimed.
+    pub(crate) attempt: u32,
 }
 
 /// A verdict.
@@ -29,6 +33,9 @@ pub(crate) enum Said {
     Refused { write: usize, settled: bool },
     Bad(&'static str),
     Declined,
+    Failed(Sight),
+    Dead(Sight),
+    Unknown(Sight),
 }
 
 /// A call that failed: the error's kind.
@@ -54,6 +61,9 @@ pub(crate) struct Totals {
     pub(crate) unkeyed: u64,
     pub(crate) forgotten: u64,
     pub(crate) undecided: u64,
+    pub(crate) failed: u64,
+    pub(crate) dead: u64,
+    pub(crate) unknown: u64,
 }
 
 impl Totals {
@@ -66,6 +76,9 @@ impl Totals {
             Said::Refused { .. } => &mut self.refused,
             Said::Bad(_) => &mut self.bad_ids,
             Said::Declined => &mut self.declined,
+            Said::Failed(_) => &mut self.failed,
+            Said::Dead(_) => &mut self.dead,
+            Said::Unknown(_) => &mut self.unknown,
         };
         *counter += 1;
     }
@@ -81,6 +94,8 @@ impl Sight {
             refused: sighting.was_refused(),
             source,
             result: sighting.result().map(<[u8]>::to_vec),
+            state: state(sighting.state()),
+            attempt: sighting.attempt().unwrap_or(0),
         }
     }
 }
@@ -100,8 +115,24 @@ impl Said {
             Verdict::BadId(BadId::Empty) => Said::Bad("empty"),
             Verdict::BadId(BadId::TooLong { .. }) => Said::Bad("too long"),
             Verdict::Declined(_) => Said::Declined,
+            Verdict::Failed(seen) => Said::Failed(Sight::of(seen, start)),
+            Verdict::DeadLettered(seen) => Said::Dead(Sight::of(seen, start)),
+            Verdict::OutcomeUnknown(seen) => Said::Unknown(Sight::of(seen, start)),
             _ => panic!("a verdict that the model does not know"),
         }
+    }
+}
+
+/// The state of an id, in a word.
+pub(crate) fn state(state: IdState) -> &'static str {
+    match state {
+        IdState::Done => "",
+        IdState::Failed => "failed",
+        IdState::DeadLettered => "dead",
+        IdState::Claimed => "claimed",
+        IdState::Waiting => "waiting",
+        IdState::OutcomeUnknown => "unknown",
+        _ => panic!("a state that the model does not know"),
     }
 }
 
@@ -128,6 +159,9 @@ impl fmt::Display for Sight {
             let byte = result.first().copied().unwrap_or_default();
             write!(f, " with {}*{byte}", result.len())?;
         }
+        if self.attempt > 0 {
+            write!(f, " {} by attempt {}", self.state, self.attempt)?;
+        }
         Ok(())
     }
 }
@@ -146,6 +180,9 @@ impl fmt::Display for Said {
             Said::Refused { write, .. } => write!(f, "refused by {write}"),
             Said::Bad(why) => write!(f, "bad id: {why}"),
             Said::Declined => f.write_str("declined"),
+            Said::Failed(sight) => write!(f, "failed {sight}"),
+            Said::Dead(sight) => write!(f, "dead {sight}"),
+            Said::Unknown(sight) => write!(f, "unknown {sight}"),
         }
     }
 }

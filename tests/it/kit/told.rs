@@ -7,7 +7,12 @@ use super::said::{self, entry, list, row};
 
 impl Model {
     pub(super) fn peek(&self, scope: usize, name: Name) -> String {
-        let seen = own(&Item::plain(name)).and_then(|id| self.live(scope, &id, self.now_ms));
+        let id = own(&Item::plain(name));
+        let claim = id.clone().and_then(|id| self.claims.of.get(&(scope, id)));
+        if let Some(claim) = claim.filter(|claim| claim.expiry_ms > self.now_ms) {
+            return claim.sight(claim.state()).to_string();
+        }
+        let seen = id.and_then(|id| self.live(scope, &id, self.now_ms));
         seen.map_or_else(|| "unknown".to_string(), |seen| seen.sight().to_string())
     }
 
@@ -35,7 +40,8 @@ impl Model {
             .iter()
             .map(|((table, key), v)| row(table.name(), key, v))
             .collect();
-        format!("{}\n  rows {}", self.ids_and_points(), list(&rows))
+        let (ids, claims) = (self.ids_and_points(), self.claims_told());
+        format!("{ids}\n  rows {}\n  claims {claims}", list(&rows))
     }
 
     fn ids_and_points(&self) -> String {
