@@ -3,6 +3,7 @@
 //! Only what can be told from the arguments alone is checked here (exit code 2); whether a key
 //! fits its input is found when the input is read.
 
+#[path = "args/upkeep.rs"]
 mod upkeep;
 
 use std::ffi::OsString;
