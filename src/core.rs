@@ -147,6 +147,15 @@ impl Core {
         &self.committer.index
     }
 
+    /// # Errors
+    /// `Invalid` if the store was opened to be read only.
+    pub(crate) fn check_may_write(&self) -> Result<()> {
+        match self.index().poison.is_reader() {
+            true => self.index().poison.check(),
+            false => Ok(()),
+        }
+    }
+
     pub(crate) fn health(&self) -> Health {
         let index = self.index();
         if index.poison.is_reader() {

@@ -249,6 +249,7 @@ impl Store {
     /// had; I/O errors.
     pub fn approximate(&self, name: &str, made_for: Approximate) -> Result<ApproximateScope> {
         let core = self.shared.core()?;
+        core.check_may_write()?;
         let index = core.index();
         // Keyed by the store, so that nobody outside can make ids that look seen.
         let seed = index.ids.of(u16::MAX, name.as_bytes());
@@ -269,6 +270,7 @@ impl Store {
     /// `Closed`; I/O errors.
     pub fn drop_approximate(&self, name: &str) -> Result<bool> {
         let core = self.shared.core()?;
+        core.check_may_write()?;
         core.approximates.drop(core.index().engine.home(), name)
     }
 

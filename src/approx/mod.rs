@@ -37,7 +37,7 @@ pub(crate) use state::State;
 pub use told::{ApproximateStats, Distinct, Recovery, Sight};
 
 /// The folder of their files.
-const FOLDER: &str = "approx";
+pub(crate) const FOLDER: &str = "approx";
 const SNAPSHOT: &str = "seen";
 const MARK: &str = "open";
 /// As many bytes as a file's name may have, each of them escaped.

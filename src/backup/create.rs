@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use crate::approx::FOLDER;
 use crate::copy::Copy;
 use crate::core::Core;
 use crate::engine::{Home, failpoint, sync_directory};
@@ -155,7 +156,7 @@ fn describe(
     let view = backups.dir.join(TMP).join("view");
     let data = view.join("data");
     fs::create_dir_all(&data)?;
-    for entry in &files {
+    for entry in files.iter().filter(|entry| !entry.name.contains('/')) {
         let content = fs::canonicalize(backups.content_path(&entry.content))?;
         symlink(content, data.join(&entry.name))?;
     }
@@ -221,15 +222,14 @@ pub fn copy_store(
     let context = |e: Error| e.context(format_args!("store {}", from.display()));
     let pinned = pin(from).map_err(context)?;
     let copy = Copy::begin(to.as_ref())?;
-    let data = copy.dir().join("data");
-    fs::create_dir(&data)?;
+    let data = folders(&copy)?;
     let mut progress = Progress {
         bytes: 0,
         bytes_total: pinned.bytes(),
         place: "",
     };
     for pinned in &pinned.files {
-        let to = data.join(&pinned.name);
+        let to = place(&copy, &pinned.name);
         let there: PathBuf = from.join("data").join(&pinned.name);
         // Numbers of tables are not used again, so the name is still this file's, or nobody's.
         if !(pinned.is_table && fs::hard_link(there, &to).is_ok()) {
@@ -248,9 +248,26 @@ pub fn copy_store(
     finish(copy, pinned.durable, pinned.unsynced, options).map(drop)
 }
 
+/// Makes the folders of a copy; the one of data.
+pub(super) fn folders(copy: &Copy) -> Result<PathBuf> {
+    let data = copy.dir().join("data");
+    fs::create_dir(&data)?;
+    fs::create_dir(copy.dir().join(FOLDER))?;
+    Ok(data)
+}
+
+/// Where a file of a backup is in a copy.
+pub(super) fn place(copy: &Copy, name: &str) -> PathBuf {
+    match name.contains('/') {
+        true => copy.dir().join(name),
+        false => copy.dir().join("data").join(name),
+    }
+}
+
 /// Gives a copy its floor, looks whether it opens, and puts it in its place; its last commit.
 pub(super) fn finish(copy: Copy, floor: u64, unsynced: bool, options: &Options) -> Result<u64> {
     sync_directory(&copy.dir().join("data"))?;
+    sync_directory(&copy.dir().join(FOLDER))?;
     failpoint!("copy::before_floor");
     fs::create_dir_all(copy.dir().join("filters"))?;
     give_floor(&copy.home(), floor, unsynced)?;

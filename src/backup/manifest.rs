@@ -11,7 +11,7 @@
 //! ids 4711
 //! added 1048576                           bytes that were new to the folder
 //! point <source, hex> <position, hex>     each resume point, as it is stored
-//! file <name in data/> <bytes> <sum> <sum of both ends>
+//! file <name in data/, or approx/name> <bytes> <sum> <sum of both ends>
 //! end <xxh3-128 of all lines before>
 //! ```
 
@@ -20,6 +20,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use xxhash_rust::xxh3::xxh3_128;
 
+use crate::approx::FOLDER;
 use crate::clock::since_epoch;
 use crate::position::Position;
 
@@ -136,7 +137,9 @@ fn entry(line: &str) -> Option<Entry> {
     let mut words = line.strip_prefix("file ")?.split(' ');
     let name = words.next()?;
     // It is put into a folder: nothing may lead out of it.
-    if name.is_empty() || name.contains('/') || name.starts_with('.') {
+    let own = name.strip_prefix(FOLDER).and_then(|n| n.strip_prefix('/'));
+    let file = own.unwrap_or(name);
+    if file.is_empty() || file.contains('/') || file.starts_with('.') {
         return None;
     }
     let bytes = words.next()?.parse().ok()?;
@@ -215,7 +218,15 @@ mod tests {
 
     #[test]
     fn a_name_that_leads_elsewhere_is_refused() {
-        for name in ["../x", "a/b", ".", ".."] {
+        for name in [
+            "../x",
+            "a/b",
+            ".",
+            "..",
+            "approx/../x",
+            "approx/",
+            "approx/a/b",
+        ] {
             let mut wrong = manifest();
             wrong.files[0].name = name.to_string();
             assert_eq!(Manifest::decode(&wrong.encode()), None, "{name}");

@@ -10,6 +10,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::time::Duration;
 
+use crate::approx::FOLDER;
 use crate::clock;
 use crate::engine::{Footprint, Home};
 use crate::error::{Error, ErrorKind, Result};
@@ -23,6 +24,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// A file as of that moment.
 pub(crate) struct PinnedFile {
+    /// In the folder of data, or with its own folder before it.
     pub(crate) name: String,
     pub(crate) file: File,
     /// As many bytes of it count.
@@ -114,6 +116,7 @@ fn try_pin(home: &Home, seen: &Footprint) -> Result<Pinned> {
         let file = File::open(data.join(log)).map_err(|e| Error::from(e).context(log))?;
         pinned.push(of(log.clone(), file, false)?);
     }
+    pin_approximate(home, &mut pinned)?;
     Ok(Pinned {
         durable: durability.n,
         unsynced: durability.unsynced,
@@ -121,6 +124,26 @@ fn try_pin(home: &Home, seen: &Footprint) -> Result<Pinned> {
         files: pinned,
         manifest: (name.clone(), manifest),
     })
+}
+
+/// The files of approximate scopes, as a crash would leave them: the mark that says "open" first,
+/// so that a snapshot is never taken for one of a scope that was closed.
+fn pin_approximate(home: &Home, pinned: &mut Vec<PinnedFile>) -> Result<()> {
+    let Some(dir) = home.directory().filter(|dir| dir.join(FOLDER).is_dir()) else {
+        return Ok(());
+    };
+    let mut names = home.list(FOLDER)?;
+    // What is being replaced has another name.
+    names.retain(|name| !name.ends_with(".new"));
+    names.sort_unstable();
+    for name in names {
+        match File::open(dir.join(&name)) {
+            Ok(file) => pinned.push(of(name, file, false)?),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            Err(e) => return Err(Error::from(e).context(name)),
+        }
+    }
+    Ok(())
 }
 
 fn of(name: String, file: File, is_table: bool) -> Result<PinnedFile> {

@@ -1,6 +1,6 @@
 //! Restoring a backup, and checking one where it lies.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::Path;
 
 use crate::copy::Copy;
@@ -10,7 +10,7 @@ use crate::index;
 use crate::options::Options;
 use crate::report::{Progress, Told};
 
-use super::create::finish;
+use super::create::{finish, folders, place};
 use super::manifest::{Entry, Manifest};
 use super::{Backup, Backups, files};
 
@@ -31,11 +31,10 @@ pub(super) fn restore(
         )));
     }
     let copy = Copy::begin(to)?;
-    let data = copy.dir().join("data");
-    fs::create_dir(&data)?;
+    folders(&copy)?;
     each(&manifest, told, |entry| {
         let from = open(backups, entry)?;
-        let content = files::copy(&from, u64::MAX, &data.join(&entry.name))?;
+        let content = files::copy(&from, u64::MAX, &place(&copy, &entry.name))?;
         failpoint!("restore::file_copied");
         if content == entry.content {
             Ok(())

@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use firstseen::{Backups, ErrorKind, Options, Store, copy_store, verify};
+use firstseen::{
+    Approximate, Backups, ErrorKind, Options, Recovery, Sight, Store, copy_store, verify,
+};
 
 use super::{counter, expect_error, expect_invalid, quiet, week};
 
@@ -180,6 +182,35 @@ fn a_damaged_backup_is_named_and_never_restored() {
     fs::write(&manifest, whole).unwrap();
     backups.restore(id, &back, &quiet(), |_| {}).unwrap();
     expect_exact(&Store::open(&back, quiet()).unwrap(), 100);
+}
+
+/// Approximate scopes come back from their last snapshot, as after a crash: never as new ones that
+/// say they know all.
+#[test]
+fn approximate_scopes_come_back_as_after_a_crash() {
+    let root = tempfile::tempdir().unwrap();
+    let (live, saved) = (root.path().join("live"), root.path().join("saved"));
+    let window = || Approximate::window(super::secs(3600)).expected(1000);
+    let store = Store::open(&live, quiet()).unwrap();
+    let clicks = store.approximate("clicks", window()).unwrap();
+    assert_eq!(clicks.insert("before").unwrap(), Sight::First);
+    drop(clicks);
+    store.close().unwrap();
+    let store = Store::open(&live, quiet()).unwrap();
+    let clicks = store.approximate("clicks", window()).unwrap();
+    assert_eq!(clicks.insert("after").unwrap(), Sight::First);
+    let backups = Backups::open(&saved).unwrap();
+    let id = store.backup(&backups).unwrap().id;
+    let (back, copy) = (root.path().join("back"), root.path().join("copy"));
+    backups.restore(id, &back, &quiet(), |_| {}).unwrap();
+    copy_store(&live, &copy, &quiet(), |_| {}).unwrap();
+    for dir in [back, copy] {
+        let store = Store::open(&dir, quiet()).unwrap();
+        let clicks = store.approximate("clicks", window()).unwrap();
+        assert!(matches!(clicks.recovery().unwrap(), Recovery::Short { .. }));
+        let known = clicks.insert("before").unwrap();
+        assert!(matches!(known, Sight::Probably { .. }), "{known:?}");
+    }
 }
 
 #[test]

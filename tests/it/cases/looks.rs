@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use firstseen::{Durability, ErrorKind, Health, Options, Policy, Store, days};
+use firstseen::{Approximate, Durability, ErrorKind, Health, Options, Policy, Store, days};
 
 use super::{counter, expect_invalid, put_once, quiet, week};
 
@@ -101,6 +101,9 @@ fn who_only_looks_writes_nothing() {
     expect_invalid(look.rewind("s", 1_u64, "why"), "to be read only");
     expect_invalid(look.seal(), "to be read only");
     expect_invalid(look.compact(), "to be read only");
+    let window = Approximate::window(super::secs(60));
+    expect_invalid(look.approximate("clicks", window), "to be read only");
+    expect_invalid(look.drop_approximate("clicks"), "to be read only");
     expect_invalid(look.checkpoint(root.path().join("c")), "to be read only");
     assert!(look.table("other").is_err() && look.drop_table("rows").is_err());
     drop((batch, seen, table));
