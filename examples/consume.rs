@@ -22,7 +22,7 @@ fn run(kafka: &Kafka, dir: &Path) -> R<usize> {
         Policy::remember(days(7)).redelivery_horizon(days(3)),
     )?;
     let (orders, stock) = (store.table("orders")?, store.guarded_table("stock")?);
-    let (refused, poison) = (store.table("refused")?, store.table("poison")?);
+    let refused = store.table("refused")?;
     if let Some(next) = store.resume_point(SOURCE)?.and_then(|p| p.as_u64()) {
         kafka.seek(next);
     }
@@ -44,7 +44,7 @@ fn run(kafka: &Kafka, dir: &Path) -> R<usize> {
                         });
                 }
                 Err(why) => {
-                    item.put(&poison, m.offset().to_be_bytes(), why); // in the same commit
+                    item.dead_letter(&why, m.payload()); // in the same commit
                 }
             }
         }
@@ -114,13 +114,14 @@ pub(crate) fn example() -> R<Outcome> {
     let duplicates = run(&kafka, dir.path())?;
 
     let store = Store::open(dir.path(), Options::new())?;
+    let ids = store.existing_scope("orders")?.ok_or("the scope is gone")?;
     let rows = |name| -> R<usize> { Ok(store.table(name)?.range("")?.count()) };
     let stock = store.guarded_table("stock")?.get("tea")?;
     Ok(Outcome {
         duplicates,
         orders: rows("orders")?,
         refused: rows("refused")?,
-        poison: rows("poison")?,
+        poison: ids.dead_letters()?.count(),
         stock: stock.and_then(|v| v.as_counter()),
     })
 }

@@ -48,7 +48,9 @@ impl Lease {
     }
 
     fn is_renewable(&self) -> bool {
-        !self.is_over.load(Ordering::Acquire) && !self.is_lost.load(Ordering::Acquire)
+        let is_ended = self.is_over.load(Ordering::Acquire) || self.is_lost.load(Ordering::Acquire);
+        // One of a dropped scope would fail the commit of all others.
+        !is_ended && !self.used.state.is_dropped()
     }
 
     pub(crate) fn add_to(

@@ -121,7 +121,8 @@ impl Settling<'_> {
             let Some((found, standing)) = of else {
                 continue;
             };
-            if standing == Standing::Gone {
+            // One that an earlier item of the batch has ended is judged by what that recorded.
+            if standing == Standing::Gone || self.fates[form] != Fate::Open {
                 continue;
             }
             let row = &Arc::clone(found).row;

@@ -193,3 +193,17 @@ fn dead_letters_are_listed_by_scope_and_go_with_it() {
     let anew = week(&store);
     assert_eq!((letters(&anew).len(), letters(&jobs).len()), (0, 1));
 }
+
+/// What an earlier item of the batch gave up under the older id is given up once.
+#[test]
+fn an_id_given_up_by_its_batch_is_not_given_up_again_under_a_newer_form() {
+    let (store, clock) = timed();
+    let jobs = store.scope("jobs", policy().attempts_max(1)).unwrap();
+    drop(begin(&jobs, "old"));
+    clock.advance(secs(30));
+    let ids = [Id::new("old"), Id::new("new").also("old")];
+    for verdict in jobs.insert_all(ids).unwrap() {
+        assert!(matches!(verdict, Verdict::DeadLettered(_)), "{verdict:?}");
+    }
+    assert_eq!(letters(&jobs).len(), 1);
+}

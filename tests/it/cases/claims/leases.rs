@@ -171,13 +171,16 @@ fn a_started_claim_renews_itself_until_it_is_lost_or_dropped() {
     let jobs = store.scope("jobs", policy().lease(ms(300))).unwrap();
     let mut claim = begin(&jobs, "a");
     let other = begin(&jobs, "b");
+    let gone = store.scope("gone", policy().lease(ms(300))).unwrap();
+    let dropped = begin(&gone, "a");
+    assert!(store.drop_scope("gone").unwrap());
     let idle = take(&jobs, "c");
     let began = now();
     while began.elapsed() < ms(1_200) {
         is_in_progress(&jobs.claim("a").unwrap());
         nap(ms(20));
     }
-    assert!(!claim.is_lost() && !other.is_lost());
+    assert!(!claim.is_lost() && !other.is_lost() && dropped.is_lost());
     assert!(idle.is_lost(), "it was never started");
     drop(other);
     nap(ms(700));
