@@ -13,6 +13,7 @@ use crate::policy::Retention;
 use crate::verdict::{IdState, InProgress, Refusal, Verdict, Verdicts};
 
 use super::Committer;
+use super::audit::Event;
 use super::decide::{ASK_AGAIN, Decision};
 use super::draft::Draft;
 use super::evaluate::Overlay;
@@ -62,6 +63,8 @@ pub(super) struct Settled {
     pub(super) verdicts: Verdicts,
     pub(super) unkeyed: u64,
     pub(super) changes: Vec<Change>,
+    /// What the audit is to tell, and why it was done.
+    pub(super) audits: Vec<(Event, String)>,
 }
 
 /// The work of settling one batch.
@@ -76,6 +79,7 @@ pub(super) struct Settling<'a> {
     pub(super) rows: &'a mut Rep,
     pub(super) extras: Vec<u8>,
     pub(super) changes: Vec<Change>,
+    pub(super) audits: Vec<(Event, String)>,
     unkeyed: u64,
 }
 
@@ -151,12 +155,14 @@ impl Committer {
         settling.always(writes)?;
         let unkeyed = settling.unkeyed;
         let changes = std::mem::take(&mut settling.changes);
+        let audits = std::mem::take(&mut settling.audits);
         self.points(draft, rows)?;
         log.finish();
         Ok(Settled {
             verdicts: Verdicts::new(verdicts),
             unkeyed,
             changes,
+            audits,
         })
     }
 
@@ -182,6 +188,7 @@ impl Committer {
             verdicts: Verdicts::new(verdicts),
             unkeyed: 0,
             changes: Vec::new(),
+            audits: Vec::new(),
         }))
     }
 
@@ -203,6 +210,7 @@ impl Committer {
             rows,
             extras: Vec::new(),
             changes: Vec::new(),
+            audits: Vec::new(),
             unkeyed: 0,
         })
     }
