@@ -31,13 +31,11 @@ pub(crate) fn run(args: &Reconcile) -> Result<Ending, Failure> {
     } else if args.apply {
         apply(args, found, &mut lines)?
     } else {
-        let mut shown = 0;
-        for finding in &mut found {
+        for (shown, finding) in (&mut found).enumerate() {
             let finding = finding?;
             if args.place.json || shown < args.show {
                 show(args, &finding, &mut lines)?;
             }
-            shown += 1;
         }
         let counts = found.counts();
         count(args, &counts, None, &mut lines)?;
