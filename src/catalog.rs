@@ -393,6 +393,13 @@ impl Catalog {
         Ok(table)
     }
 
+    /// The existing table of a name.
+    pub(crate) fn existing_table(&self, name: &str) -> Option<Arc<TableState>> {
+        let inner = self.inner.lock();
+        let found = inner.tables.iter().find(|(t, _)| t.name == name);
+        found.map(|(table, _)| Arc::clone(table))
+    }
+
     /// Marks a table as dropped, durably; from now on no call may use it. Returns its rows.
     pub(crate) fn retire_table(&self, name: &str) -> Result<Option<Arc<Family>>> {
         let mut inner = self.inner.lock();

@@ -10,7 +10,7 @@ use crate::background::Background;
 use crate::catalog::{Caps, Catalog};
 use crate::claims::Claims;
 use crate::clock::{self, ClockState, Stopwatch, millis};
-use crate::commit::{Committer, DraftCaps, Lane, load_claims};
+use crate::commit::{AuditRules, Committer, DraftCaps, Lane, load_claims};
 use crate::copy::Copy;
 use crate::engine::{Home, Settings};
 use crate::error::{Error, ErrorKind, Result};
@@ -109,8 +109,12 @@ impl Core {
         let catalog = Arc::new(Catalog::load(Arc::clone(&index), opened.tables, caps)?);
         let claims = Claims::new(index::random_number()?, options.claims_max);
         load_claims(&index, &catalog, &claims)?;
+        let audit = AuditRules {
+            rows_max: options.audit_rows_max,
+            actor: options.actor.clone(),
+        };
         let how = (options.wait_max, options.closures_twice);
-        let committer = Committer::new(index, catalog, claims, how);
+        let committer = Committer::new(index, catalog, claims, how, audit);
         let core = Core {
             committer: Arc::new(committer),
             lane: Lane::default(),

@@ -63,11 +63,13 @@ mod core;
 mod dead;
 mod engine;
 mod error;
+mod explain;
 mod front;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod id;
+mod import;
 mod index;
 mod key;
 mod look;
@@ -80,6 +82,7 @@ mod position;
 mod producer;
 #[cfg(feature = "raw")]
 mod raw;
+mod reconcile;
 mod renewals;
 mod report;
 mod resources;
@@ -95,10 +98,11 @@ mod table;
 mod tx;
 mod verdict;
 mod verify;
+mod why;
 
 pub use approx::{Approximate, ApproximateStats, Distinct, Recovery, Sight};
 pub use approximate::ApproximateScope;
-pub use audit::{AuditEntry, AuditEvent, AuditScan};
+pub use audit::{AuditEntry, AuditEvent, AuditScan, ResumePoints};
 pub use backup::{Backup, Backups, Pruned, copy_store};
 pub use batch::{Batch, Submitted, Writes};
 pub use claim::{Claim, ClaimEntry, Decided, Failure, Token};
@@ -109,7 +113,9 @@ pub use dead::{DeadLetter, DeadLetters};
 #[cfg(feature = "testing")]
 pub use engine::{Injected, Injection, Place};
 pub use error::{Error, ErrorKind, Recorded, Result};
+pub use explain::{Explanation, Record, RecordState, Records, Tier};
 pub use id::Id;
+pub use import::Imported;
 pub use key::{Key, KeyError, Part, Parts, header};
 pub use options::{Durability, Options};
 pub use plan::{Load, Plan};
@@ -121,6 +127,9 @@ pub use producer::{BelowWindow, OnUnknownProducer, Partition, Producer, Sequence
 pub use raw::RocksEnv;
 #[cfg(feature = "raw")]
 pub use raw::{RocksBatch, RocksOptions};
+pub use reconcile::{
+    Counts, Effect, Finding, FindingClass, Reconcile, Reconciliation, Repair, RepairPlan, Repaired,
+};
 pub use report::{Area, Checked, Fault, Progress, Remedy, Report};
 pub use resources::Resources;
 pub use scope::{Scan, Scope};
@@ -137,6 +146,7 @@ pub use table::{Table, TableScan, Value};
 pub use tx::Tx;
 pub use verdict::{Action, BadId, IdState, InProgress, Refusal, Sighting, Verdict, Verdicts};
 pub use verify::verify;
+pub use why::Why;
 
 /// Runs the examples of the README.
 #[cfg(doctest)]

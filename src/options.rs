@@ -45,6 +45,8 @@ pub struct Options {
     pub(crate) clock_jump_max: Duration,
     pub(crate) accept_recovered_short: bool,
     pub(crate) free_bytes_min: u64,
+    pub(crate) audit_rows_max: u64,
+    pub(crate) actor: Option<String>,
     pub(crate) batch_items_max: usize,
     pub(crate) batch_bytes_max: usize,
     pub(crate) buffer_interval: Duration,
@@ -83,6 +85,8 @@ impl Options {
             clock_jump_max: Duration::from_secs(86_400),
             accept_recovered_short: false,
             free_bytes_min: 64 << 20,
+            audit_rows_max: 1_000_000,
+            actor: None,
             batch_items_max: 100_000,
             batch_bytes_max: 64 << 20,
             buffer_interval: Duration::from_millis(2),
@@ -146,6 +150,21 @@ impl Options {
     /// disk, which mostly passes too, some seconds later.
     pub fn free_bytes_min(mut self, bytes: u64) -> Options {
         self.free_bytes_min = bytes;
+        self
+    }
+
+    /// The most entries of the audit; 1,000 or more, default 1,000,000 (about 100 bytes each).
+    /// Beyond it the oldest go, and are counted ([`AuditScan::gone`](crate::AuditScan::gone));
+    /// whoever must keep them exports them in time.
+    pub fn audit_rows_max(mut self, rows: u64) -> Options {
+        self.audit_rows_max = rows;
+        self
+    }
+
+    /// Who acts, for the audit: a service's or a person's name, at most 255 bytes; a
+    /// [`Why`](crate::Why) may name another. Default: nobody is named.
+    pub fn actor(mut self, name: impl Into<String>) -> Options {
+        self.actor = Some(name.into()).filter(|name| !name.is_empty());
         self
     }
 
@@ -306,6 +325,16 @@ impl Options {
         check(
             self.batch_bytes_max <= 1 << 30,
             "batch_bytes_max must be at most 1 GiB",
+        );
+        check(
+            self.audit_rows_max >= 1000,
+            "audit_rows_max must be 1,000 or more",
+        );
+        check(
+            self.actor
+                .as_ref()
+                .is_none_or(|who| who.len() <= crate::why::WHO_BYTES_MAX),
+            "actor must have at most 255 bytes",
         );
         check(
             self.filter_bits_per_id

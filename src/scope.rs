@@ -8,8 +8,8 @@ use std::time::SystemTime;
 use bytes::Bytes;
 
 use crate::clock::since_epoch;
-use crate::commit::{Draft, ScopeUse, check_id, sighting};
-use crate::error::{Error, Result};
+use crate::commit::{Amended, Amendment, Draft, ScopeUse, Telling, check_id, sighting};
+use crate::error::{Error, ErrorKind, Result};
 use crate::id::Id;
 use crate::index::{Hit, IdScan, Slice};
 use crate::policy::Retention;
@@ -17,6 +17,7 @@ use crate::store::Shared;
 use crate::sync::thread_local;
 use crate::tx::Tx;
 use crate::verdict::{Sighting, Verdict, Verdicts};
+use crate::why::Why;
 
 thread_local! {
     /// Buffers of single calls, used again by the next one on the thread.
@@ -174,17 +175,32 @@ impl Scope {
     /// # Errors
     /// `Invalid` for an unusable id or an empty reason; `Busy` if another caller holds the id;
     /// as [`Scope::insert`] otherwise.
-    pub fn forget<'a>(&self, id: impl Into<Id<'a>>, why: &str) -> Result<bool> {
-        let id = id.into();
+    pub fn forget<'a, 'w>(&self, id: impl Into<Id<'a>>, why: impl Into<Why<'w>>) -> Result<bool> {
+        let (id, why) = (id.into(), why.into());
         if let Some(bad) = check_id(&id, &self.used.policy) {
             return Err(Error::invalid(bad.to_string()));
         }
-        if why.is_empty() {
-            return Err(Error::invalid("forgetting an id needs a reason"));
+        why.check("forgetting an id")?;
+        let how = [Amendment::Forget { first_ms: None }];
+        let fates = self.amend([id], &how, (&why, Telling::Each))?;
+        match fates.first() {
+            Some(Amended::Held) => Err(Error::new(ErrorKind::Busy, "another caller holds the id")),
+            fate => Ok(fate == Some(&Amended::Done)),
         }
+    }
+
+    /// Amends ids in one commit.
+    pub(crate) fn amend<'a>(
+        &self,
+        ids: impl IntoIterator<Item = Id<'a>>,
+        how: &[Amendment],
+        why: (&Why<'_>, Telling),
+    ) -> Result<Vec<Amended>> {
         self.with_draft(|core, draft| {
-            draft.add_item(&self.used, &id, core.caps);
-            core.committer.forget(draft, why, core.durability)
+            for id in ids {
+                draft.add_item(&self.used, &id, core.caps);
+            }
+            core.committer.amend(draft, how, why, core.durability)
         })
     }
 
@@ -230,6 +246,11 @@ pub struct Scan {
 
 impl Scan {
     fn step(&mut self) -> Result<Option<(Bytes, Sighting)>> {
+        Ok(self.step_whole()?.map(|(id, seen, _)| (id, seen)))
+    }
+
+    /// The next id with its sighting and its expiry.
+    pub(crate) fn step_whole(&mut self) -> Result<Option<(Bytes, Sighting, u64)>> {
         while let Some(record) = self.ids.next()? {
             if !record.meta.is_duplicate_at(self.now_ms) {
                 continue;
@@ -246,7 +267,8 @@ impl Scan {
             };
             let seen = sighting(&hit, &self.versions);
             if self.range.contains(&since_epoch(seen.first_seen_at())) {
-                return Ok(Some((Bytes::from(record.id), seen)));
+                let expiry_ms = record.meta.expiry_ms;
+                return Ok(Some((Bytes::from(record.id), seen, expiry_ms)));
             }
         }
         Ok(None)

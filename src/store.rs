@@ -6,7 +6,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::approx::Approximate;
 use crate::approximate::ApproximateScope;
-use crate::audit::AuditScan;
 use crate::background::Background;
 use crate::batch::Batch;
 use crate::catalog::ScopeState;
@@ -46,6 +45,11 @@ impl Shared {
     /// `Closed`.
     pub(crate) fn core(&self) -> Result<Arc<Core>> {
         self.core.load_full().ok_or_else(Error::closed)
+    }
+
+    /// What stays free of the file system.
+    pub(crate) fn free_bytes_min(&self) -> u64 {
+        self.options.free_bytes_min
     }
 }
 
@@ -275,6 +279,18 @@ impl Store {
         })
     }
 
+    /// A table as it is stored, for tools; `None` if there is no such.
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub fn existing_table(&self, name: &str) -> Result<Option<Table>> {
+        let found = self.shared.core()?.committer.catalog.existing_table(name);
+        Ok(found.map(|state| Table {
+            shared: Arc::clone(&self.shared),
+            state,
+        }))
+    }
+
     /// Drops a table with all its rows; false if there is none. Waits for commits under way.
     ///
     /// # Errors
@@ -334,43 +350,6 @@ impl Store {
     /// `Damaged`, `Closed`.
     pub fn resume_point(&self, source: &str) -> Result<Option<Position>> {
         self.shared.core()?.committer.resume_point(source)
-    }
-
-    /// The only way to move a resume point back; `why` goes into the audit. Synced.
-    ///
-    /// # Errors
-    /// `Invalid` without a reason; `Busy` if a commit of the source is under way; `Degraded`,
-    /// `Closed`.
-    pub fn rewind(&self, source: &str, to: impl Into<Position>, why: &str) -> Result<()> {
-        if why.is_empty() {
-            return Err(Error::invalid("a rewind needs a reason"));
-        }
-        self.shared
-            .core()?
-            .committer
-            .rewind(source, &to.into(), why)
-    }
-
-    /// What was forgotten and rewound by request, oldest first, with the reasons.
-    ///
-    /// # Errors
-    /// `Closed`; `Damaged` ones come as items.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let dir = tempfile::tempdir()?;
-    /// use firstseen::{days, Options, Policy, Store};
-    /// let store = Store::open(dir.path(), Options::new())?;
-    /// let orders = store.scope("orders", Policy::remember(days(7)))?;
-    /// let _ = orders.insert("order-17")?;
-    /// orders.forget("order-17", "the customer asked for it again")?;
-    /// let entry = store.audit()?.next().expect("one entry")?;
-    /// assert_eq!(entry.why, "the customer asked for it again");
-    /// # Ok(()) }
-    /// ```
-    pub fn audit(&self) -> Result<AuditScan> {
-        let core = self.shared.core()?;
-        Ok(AuditScan::new(core.committer.index.audit.rows(&[])))
     }
 
     /// Returns once everything that returned before is safe from a power failure. One fsync,

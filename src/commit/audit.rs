@@ -1,24 +1,27 @@
 //! What is done by request against the rule, and leaves a row in the audit with its reason: an
-//! id is forgotten, a resume point is moved back. The row is in the same atomic write.
+//! id is forgotten or recorded by hand, a resume point is moved back. The row is in the same
+//! atomic write. Here are the rows' form and the rewind; `amend` has the rest.
 
 use std::sync::Arc;
 
-use crate::claims::{Standing, claim_key};
 use crate::engine::Rep;
-use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Book, LogBuilder, Meta, State};
+use crate::error::{Error, Result};
+use crate::index::LogBuilder;
 use crate::options::Durability;
 use crate::position::Position;
-use crate::sync::atomic::Ordering;
+use crate::why::Why;
 
 use super::decide::Held;
-use super::draft::Draft;
-use super::need::Extent;
-use super::{Committer, Unsynced, evaluate, keep_if_unknown};
+use super::{Committer, evaluate, keep_if_unknown};
 
 impl Committer {
     /// Sets a resume point to anywhere, with an audit row.
-    pub(crate) fn rewind(self: &Arc<Self>, source: &str, to: &Position, why: &str) -> Result<()> {
+    pub(crate) fn rewind(
+        self: &Arc<Self>,
+        source: &str,
+        to: &Position,
+        why: &Why<'_>,
+    ) -> Result<()> {
         let mut held = Held::new(self, self.rows.owner(), true);
         self.hold_rows(&mut held, &[evaluate::point_hash(source)])?;
         let mut rows = Rep::default();
@@ -32,8 +35,9 @@ impl Committer {
             from: &from,
             to: &to.encode(),
         };
-        self.put_audit(&mut rows, &audit, why);
+        let tally = self.put_audit(&mut rows, &audit, why)?;
         let appended = self.append(&mut LogBuilder::default(), &mut rows, Durability::Synced);
+        drop(tally);
         match appended.and_then(|n| self.index.wait_durable(n)) {
             Ok(()) => Ok(()),
             Err(error) => {
@@ -41,85 +45,6 @@ impl Committer {
                 Err(error)
             }
         }
-    }
-
-    /// Forgets an id that is known: a tombstone, and an audit row. False if it is not known.
-    pub(crate) fn forget(
-        self: &Arc<Self>,
-        draft: &mut Draft,
-        why: &str,
-        level: Durability,
-    ) -> Result<bool> {
-        self.flush_buffer()?;
-        let decision = self.decide(draft, Extent::Final)?;
-        if decision.has_in_progress() {
-            return Err(Error::new(ErrorKind::Busy, "another caller holds the id"));
-        }
-        let entry = decision.entry(0);
-        let hit = decision
-            .hit(entry)
-            .filter(|h| h.meta.is_duplicate_at(decision.now_ms));
-        let claim = self.claim_of(draft, &decision, &draft.items[0], entry);
-        let has_claim = claim.is_some_and(|(_, standing)| standing != Standing::Gone);
-        if hit.is_none() && !has_claim {
-            return Ok(false);
-        }
-        decision.room.check()?;
-        let id = draft.get(&draft.items[0].id);
-        let mut log = LogBuilder::default();
-        if let Some(hit) = hit {
-            let meta = Meta {
-                state: State::Forgotten,
-                over: true,
-                ..hit.meta
-            };
-            log.add(decision.hash(entry), &meta, hit.placement, id, None);
-        }
-        log.finish();
-        let mut rows = Rep::default();
-        let scope = &draft.scopes[0].state;
-        let mut changes = Vec::new();
-        if has_claim {
-            // Whoever has the claim finds it lost.
-            let key = claim_key(scope.number, id);
-            rows.delete(self.index.make_book(Book::Claims)?.number(), &key);
-            changes.push((key, None));
-        }
-        self.put_audit(
-            &mut rows,
-            &Audit::Forget {
-                scope: &scope.name,
-                id,
-            },
-            why,
-        );
-        let level = if level == Durability::Buffered {
-            Durability::Written
-        } else {
-            level
-        };
-        let n = match self.append(&mut log, &mut rows, level) {
-            Ok(n) => n,
-            Err(error) => {
-                keep_if_unknown(&error, [Some(decision.held)]);
-                return Err(error);
-            }
-        };
-        self.claims.apply(&changes);
-        self.counters.forgotten.fetch_add(1, Ordering::Relaxed);
-        if level == Durability::Synced {
-            self.wait_synced(Unsynced {
-                n,
-                held: vec![decision.held],
-            })?;
-        }
-        Ok(true)
-    }
-
-    pub(super) fn put_audit(&self, rows: &mut Rep, audit: &Audit<'_>, why: &str) {
-        let serial = self.audits.fetch_add(1, Ordering::Relaxed);
-        let (key, value) = audit.row(self.index.time.now_ms(), serial, why);
-        rows.put(self.index.audit.number(), &key, &value);
     }
 }
 
@@ -133,6 +58,15 @@ pub(super) enum Audit<'a> {
         source: &'a [u8],
         from: &'a [u8],
         to: &'a [u8],
+    },
+    Record {
+        scope: &'a str,
+        id: &'a [u8],
+        first_ms: u64,
+    },
+    Import {
+        scope: &'a str,
+        ids: u64,
     },
     Redrive {
         scope: &'a str,
@@ -149,23 +83,58 @@ pub(super) enum Audit<'a> {
     },
 }
 
+const FORGET: u8 = 1;
+const REWIND: u8 = 2;
+const REDRIVE: u8 = 3;
+const PURGE: u8 = 4;
+const DECIDED: u8 = 5;
+/// Of repair and import; the first field says which.
+const RECORD: u8 = 6;
+const ONE: &[u8] = &[1];
+const MANY: &[u8] = &[2];
+
+/// The fields of a kind, without reason and actor.
+fn fields_of(kind: u8) -> Option<usize> {
+    match kind {
+        FORGET | REDRIVE | PURGE => Some(2),
+        REWIND | DECIDED => Some(3),
+        RECORD => Some(4),
+        _ => None,
+    }
+}
+
 impl Audit<'_> {
-    /// Key: time u64 BE | serial u64 BE. Value: kind u8, then fields as (len u32 LE, bytes).
-    fn row(&self, now_ms: u64, serial: u64, why: &str) -> ([u8; 16], Vec<u8>) {
+    /// Key: time u64 BE | serial u64 BE. Value: kind u8, then fields as (len u32 LE, bytes): the
+    /// kind's own, the reason, and the actor if one is named.
+    pub(super) fn row(&self, now_ms: u64, serial: u64, why: &Why<'_>) -> ([u8; 16], Vec<u8>) {
         let mut key = [0; 16];
         key[..8].copy_from_slice(&now_ms.to_be_bytes());
         key[8..].copy_from_slice(&serial.to_be_bytes());
+        let number;
         let (kind, fields): (u8, Vec<&[u8]>) = match self {
-            Audit::Forget { scope, id } => (1, vec![scope.as_bytes(), id]),
-            Audit::Rewind { source, from, to } => (2, vec![source, from, to]),
-            Audit::Redrive { scope, id } => (3, vec![scope.as_bytes(), id]),
-            Audit::Purge { scope, id } => (4, vec![scope.as_bytes(), id]),
+            Audit::Forget { scope, id } => (FORGET, vec![scope.as_bytes(), id]),
+            Audit::Rewind { source, from, to } => (REWIND, vec![source, from, to]),
+            Audit::Redrive { scope, id } => (REDRIVE, vec![scope.as_bytes(), id]),
+            Audit::Purge { scope, id } => (PURGE, vec![scope.as_bytes(), id]),
             Audit::Decided { scope, id, outcome } => {
-                (5, vec![scope.as_bytes(), id, outcome.as_bytes()])
+                (DECIDED, vec![scope.as_bytes(), id, outcome.as_bytes()])
+            }
+            Audit::Record {
+                scope,
+                id,
+                first_ms,
+            } => {
+                number = first_ms.to_le_bytes();
+                (RECORD, vec![ONE, scope.as_bytes(), id, &number])
+            }
+            Audit::Import { scope, ids } => {
+                number = ids.to_le_bytes();
+                (RECORD, vec![MANY, scope.as_bytes(), b"", &number])
             }
         };
+        let who = why.who.filter(|who| !who.is_empty()).map(str::as_bytes);
         let mut value = vec![kind];
-        for field in fields.into_iter().chain([why.as_bytes()]) {
+        for field in fields.into_iter().chain([why.text.as_bytes()]).chain(who) {
             value.extend_from_slice(&(field.len() as u32).to_le_bytes());
             value.extend_from_slice(field);
         }
@@ -175,38 +144,46 @@ impl Audit<'_> {
 
 /// An audit row that was read.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum AuditRow {
+pub(crate) struct AuditRow {
+    pub(crate) at_ms: u64,
+    pub(crate) event: Event,
+    pub(crate) why: String,
+    pub(crate) who: Option<String>,
+}
+
+/// What it says happened.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Event {
     Forget {
-        at_ms: u64,
         scope: String,
         id: Vec<u8>,
-        why: String,
     },
     Rewind {
-        at_ms: u64,
         source: String,
         from: Option<Vec<u8>>,
         to: Vec<u8>,
-        why: String,
+    },
+    Record {
+        scope: String,
+        id: Vec<u8>,
+        first_ms: u64,
+    },
+    Import {
+        scope: String,
+        ids: u64,
     },
     Redrive {
-        at_ms: u64,
         scope: String,
         id: Vec<u8>,
-        why: String,
     },
     Purge {
-        at_ms: u64,
         scope: String,
         id: Vec<u8>,
-        why: String,
     },
     Decided {
-        at_ms: u64,
         scope: String,
         id: Vec<u8>,
         outcome: String,
-        why: String,
     },
 }
 
@@ -229,54 +206,93 @@ fn read_row(key: &[u8], value: &[u8]) -> Option<AuditRow> {
         fields.push(field.to_vec());
         rest = after;
     }
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).ok();
+    // Rows of before there were actors end with the reason, as those without one still do.
+    let who = match fields.len().checked_sub(fields_of(kind)?)? {
+        1 => None,
+        2 => Some(text(fields.pop().filter(|who| !who.is_empty())?)?),
+        _ => return None,
+    };
     let why = text(fields.pop()?)?;
-    match (kind, <[Vec<u8>; 2]>::try_from(fields)) {
-        (kind @ (1 | 3 | 4), Ok([scope, id])) => {
-            let scope = text(scope)?;
-            Some(match kind {
-                1 => AuditRow::Forget {
-                    at_ms,
+    let event = read_event(kind, fields)?;
+    Some(AuditRow {
+        at_ms,
+        event,
+        why,
+        who,
+    })
+}
+
+fn read_event(kind: u8, fields: Vec<Vec<u8>>) -> Option<Event> {
+    let mut fields = fields.into_iter();
+    let mut field = || fields.next();
+    match kind {
+        FORGET => Some(Event::Forget {
+            scope: text(field()?)?,
+            id: field()?,
+        }),
+        REWIND => Some(Event::Rewind {
+            source: text(field()?)?,
+            from: field().map(|from| Some(from).filter(|f| !f.is_empty()))?,
+            to: field()?,
+        }),
+        REDRIVE => Some(Event::Redrive {
+            scope: text(field()?)?,
+            id: field()?,
+        }),
+        PURGE => Some(Event::Purge {
+            scope: text(field()?)?,
+            id: field()?,
+        }),
+        DECIDED => Some(Event::Decided {
+            scope: text(field()?)?,
+            id: field()?,
+            outcome: text(field()?)?,
+        }),
+        RECORD => {
+            let (which, scope, id) = (field()?, text(field()?)?, field()?);
+            let number = u64::from_le_bytes(field()?.try_into().ok()?);
+            match (&which[..], &id[..]) {
+                (ONE, _) => Some(Event::Record {
                     scope,
                     id,
-                    why,
-                },
-                3 => AuditRow::Redrive {
-                    at_ms,
-                    scope,
-                    id,
-                    why,
-                },
-                _ => AuditRow::Purge {
-                    at_ms,
-                    scope,
-                    id,
-                    why,
-                },
-            })
-        }
-        (5, Err(fields)) => {
-            let [scope, id, outcome] = <[Vec<u8>; 3]>::try_from(fields).ok()?;
-            Some(AuditRow::Decided {
-                at_ms,
-                scope: text(scope)?,
-                id,
-                outcome: text(outcome)?,
-                why,
-            })
-        }
-        (2, Err(fields)) => {
-            let [source, from, to] = <[Vec<u8>; 3]>::try_from(fields).ok()?;
-            let (source, from) = (text(source)?, Some(from).filter(|f| !f.is_empty()));
-            Some(AuditRow::Rewind {
-                at_ms,
-                source,
-                from,
-                to,
-                why,
-            })
+                    first_ms: number,
+                }),
+                (MANY, []) => Some(Event::Import { scope, ids: number }),
+                _ => None,
+            }
         }
         _ => None,
+    }
+}
+
+fn text(bytes: Vec<u8>) -> Option<String> {
+    String::from_utf8(bytes).ok()
+}
+
+impl Event {
+    /// The same, to be written.
+    pub(super) fn as_audit(&self) -> Audit<'_> {
+        match self {
+            Event::Forget { scope, id } => Audit::Forget { scope, id },
+            Event::Rewind { source, from, to } => Audit::Rewind {
+                source: source.as_bytes(),
+                from: from.as_deref().unwrap_or_default(),
+                to,
+            },
+            Event::Record {
+                scope,
+                id,
+                first_ms,
+            } => Audit::Record {
+                scope,
+                id,
+                first_ms: *first_ms,
+            },
+            Event::Import { scope, ids } => Audit::Import { scope, ids: *ids },
+            Event::Redrive { scope, id } => Audit::Redrive { scope, id },
+            Event::Purge { scope, id } => Audit::Purge { scope, id },
+            Event::Decided { scope, id, outcome } => Audit::Decided { scope, id, outcome },
+        }
     }
 }
 
@@ -286,44 +302,11 @@ pub(crate) fn audit_again(bytes: &[u8]) -> Option<(String, Vec<u8>)> {
     let (key, value) = bytes.split_at_checked(16)?;
     let read = AuditRow::decode(key, value).ok()?;
     let serial = u64::from_be_bytes(*key.last_chunk()?);
-    let (key, value) = match &read {
-        AuditRow::Forget {
-            at_ms,
-            scope,
-            id,
-            why,
-        } => Audit::Forget { scope, id }.row(*at_ms, serial, why),
-        AuditRow::Redrive {
-            at_ms,
-            scope,
-            id,
-            why,
-        } => Audit::Redrive { scope, id }.row(*at_ms, serial, why),
-        AuditRow::Purge {
-            at_ms,
-            scope,
-            id,
-            why,
-        } => Audit::Purge { scope, id }.row(*at_ms, serial, why),
-        AuditRow::Decided {
-            at_ms,
-            scope,
-            id,
-            outcome,
-            why,
-        } => Audit::Decided { scope, id, outcome }.row(*at_ms, serial, why),
-        AuditRow::Rewind {
-            at_ms,
-            source,
-            from,
-            to,
-            why,
-        } => {
-            let from = from.as_deref().unwrap_or_default();
-            let source = source.as_bytes();
-            Audit::Rewind { source, from, to }.row(*at_ms, serial, why)
-        }
+    let why = Why {
+        text: &read.why,
+        who: read.who.as_deref(),
     };
+    let (key, value) = read.event.as_audit().row(read.at_ms, serial, &why);
     Some((format!("{read:?}"), [&key[..], &value].concat()))
 }
 
@@ -333,22 +316,52 @@ mod tests {
 
     #[test]
     fn rows_read_back_and_cuts_are_refused() {
-        let rewind = Audit::Rewind {
-            source: b"s",
-            from: &[],
-            to: b"to",
-        };
-        let (key, value) = rewind.row(7, 1, "why");
-        let read = AuditRow::Rewind {
-            at_ms: 7,
-            source: "s".to_string(),
-            from: None,
-            to: b"to".to_vec(),
-            why: "why".to_string(),
-        };
-        assert_eq!(AuditRow::decode(&key, &value).unwrap(), read);
-        for cut in 0..value.len() {
-            assert!(AuditRow::decode(&key, &value[..cut]).is_err(), "{cut}");
+        let events = [
+            Event::Forget {
+                scope: "s".to_string(),
+                id: b"id".to_vec(),
+            },
+            Event::Rewind {
+                source: "s".to_string(),
+                from: None,
+                to: b"to".to_vec(),
+            },
+            Event::Record {
+                scope: "s".to_string(),
+                id: b"id".to_vec(),
+                first_ms: 9,
+            },
+            Event::Import {
+                scope: "s".to_string(),
+                ids: 7,
+            },
+            Event::Redrive {
+                scope: "s".to_string(),
+                id: b"id".to_vec(),
+            },
+            Event::Purge {
+                scope: "s".to_string(),
+                id: b"id".to_vec(),
+            },
+            Event::Decided {
+                scope: "s".to_string(),
+                id: b"id".to_vec(),
+                outcome: "done".to_string(),
+            },
+        ];
+        for event in events {
+            for who in [None, Some("alice")] {
+                let why = Why { text: "why", who };
+                let (key, value) = event.as_audit().row(7, 1, &why);
+                let read = AuditRow::decode(&key, &value).unwrap();
+                assert_eq!((read.at_ms, &read.event), (7, &event));
+                assert_eq!((&read.why[..], read.who.as_deref()), ("why", who));
+                // A row cut at its last field is one without an actor.
+                let whole_without = value.len() - who.map_or(0, |who| 4 + who.len());
+                for cut in (0..value.len()).filter(|cut| *cut != whole_without) {
+                    assert!(AuditRow::decode(&key, &value[..cut]).is_err(), "{cut}");
+                }
+            }
         }
     }
 
@@ -361,7 +374,7 @@ mod tests {
             (5, Audit::Decided { scope, id, outcome }),
         ];
         for (kind, audit) in rows {
-            let (key, value) = audit.row(7, 1, "why");
+            let (key, value) = audit.row(7, 1, &Why::new("why"));
             let mut expected = [&[kind, 1, 0, 0, 0, b's', 2, 0, 0, 0][..], id].concat();
             if kind == 5 {
                 expected.extend([&[4, 0, 0, 0][..], outcome.as_bytes()].concat());
@@ -374,20 +387,23 @@ mod tests {
     }
 
     #[test]
-    fn an_audit_row_is_golden() {
+    fn an_audit_row_is_golden_with_and_without_an_actor() {
         let audit = Audit::Forget {
             scope: "s",
             id: b"id",
         };
-        let (key, value) = audit.row(0x0102, 3, "why");
+        let (key, value) = audit.row(0x0102, 3, &Why::new("why"));
         assert_eq!(key, [0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 3]);
-        let expected = [
+        let mut expected = [
             &[1, 1, 0, 0, 0, b's', 2, 0, 0, 0][..],
             b"id",
             &[3, 0, 0, 0],
             b"why",
         ]
         .concat();
+        assert_eq!(value, expected);
+        expected.extend([&[2, 0, 0, 0][..], b"me"].concat());
+        let (_, value) = audit.row(0x0102, 3, &Why::new("why").by("me"));
         assert_eq!(value, expected);
     }
 }

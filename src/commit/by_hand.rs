@@ -6,9 +6,8 @@ use crate::error::Result;
 use crate::index::{Book, Ended, Extras, Meta, State};
 use crate::verdict::Verdict;
 
-use super::audit::Audit;
+use super::audit::Event;
 use super::claim_op::Settlement;
-use super::draft::Draft;
 use super::item::Item;
 use super::settle::Settling;
 use super::sighting::first_seen_ms;
@@ -85,7 +84,7 @@ impl<'s> Settling<'_, 's> {
         };
         self.delete_dead(item)?;
         self.free(item, row, "it was redriven", 0)?;
-        self.audit(item, why, |scope, id| Audit::Redrive { scope, id });
+        self.audit(item, why, |scope, id| Event::Redrive { scope, id });
         Ok(Verdict::First(()))
     }
 
@@ -95,7 +94,7 @@ impl<'s> Settling<'_, 's> {
             return Ok(Verdict::LeaseLost);
         }
         self.delete_dead(item)?;
-        self.audit(item, why, |scope, id| Audit::Purge { scope, id });
+        self.audit(item, why, |scope, id| Event::Purge { scope, id });
         Ok(Verdict::First(()))
     }
 
@@ -121,15 +120,14 @@ impl<'s> Settling<'_, 's> {
             Settlement::Failed => self.end(i, item, entry, Ended::Failed, attempt)?,
             Settlement::Retry => self.free(item, row, why, 0)?,
         }
-        let outcome = settlement.name();
-        self.audit(item, why, |scope, id| Audit::Decided { scope, id, outcome });
+        let outcome = settlement.name().to_string();
+        self.audit(item, why, |scope, id| Event::Decided { scope, id, outcome });
         Ok(Verdict::First(()))
     }
 
-    fn audit(&mut self, item: &Item, why: &str, of: impl FnOnce(&'s str, &'s [u8]) -> Audit<'s>) {
-        let draft: &'s Draft = self.draft;
-        let scope = &draft.scopes[item.scope as usize].state.name;
-        let audit = of(scope, draft.get(&item.id));
-        self.committer.put_audit(self.rows, &audit, why);
+    fn audit(&mut self, item: &Item, why: &str, of: impl FnOnce(String, Vec<u8>) -> Event) {
+        let scope = self.draft.scopes[item.scope as usize].state.name.clone();
+        let id = self.draft.get(&item.id).to_vec();
+        self.audits.push((of(scope, id), why.to_string()));
     }
 }

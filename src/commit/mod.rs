@@ -12,6 +12,7 @@
 //! Lock order: room → ids → rows → gate. Ids before rows, so that no two callers wait for each
 //! other; the gate is the leader's alone.
 
+mod amend;
 mod audit;
 mod buffer;
 mod by_hand;
@@ -21,6 +22,7 @@ mod counters;
 mod decide;
 mod draft;
 mod evaluate;
+mod explain;
 mod holds;
 mod item;
 mod lease;
@@ -32,6 +34,7 @@ mod sequences;
 mod settle;
 mod sighting;
 mod submit;
+mod tally;
 mod tx;
 mod write;
 
@@ -46,13 +49,14 @@ use crate::error::{Error, ErrorKind, Recorded, Result};
 use crate::index::{Index, LogBuilder, Probe, Scratch, Tiers};
 use crate::options::Durability;
 use crate::position::Position;
-use crate::sync::RwLock;
 use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Mutex, RwLock};
 use crate::verdict::{Sighting, Verdict, Verdicts};
 
-pub(crate) use audit::AuditRow;
+pub(crate) use amend::{Amended, Amendment, Telling};
 #[cfg(feature = "testing")]
 pub(crate) use audit::audit_again;
+pub(crate) use audit::{AuditRow, Event};
 pub(crate) use claim::claim_sighting;
 pub(crate) use claim_op::{ClaimOp, Settlement};
 pub(crate) use counters::Counters;
@@ -63,6 +67,7 @@ pub(crate) use lease::{load_claims, owned, taken};
 pub(crate) use sequences::SequencesUse;
 pub(crate) use sighting::sighting;
 pub(crate) use submit::{Lane, Submission};
+pub(crate) use tally::{AUDIT_ROWS_A_COMMIT, AuditRules, Tally};
 pub(crate) use tx::TxState;
 pub(crate) use write::{Op, When, counter_bounds};
 
@@ -87,9 +92,13 @@ pub(crate) struct Committer {
     rows: Arc<Holds>,
     queue: Queue,
     buffer: Buffer,
-    audits: AtomicU64,
     /// The last commit that recorded a sequence and must be synced before that is told.
     sequences_synced: AtomicU64,
+    /// Held while audit rows are written.
+    auditing: Mutex<()>,
+    audit_rules: AuditRules,
+    /// The last commit at open: no audit row of before has a serial above it.
+    audits_from: u64,
     /// Read by every commit, written to drop a table.
     tables: RwLock<()>,
 }
@@ -100,6 +109,7 @@ impl Committer {
         catalog: Arc<Catalog>,
         claims: Claims,
         (wait_max, closures_twice): (Duration, bool),
+        audit_rules: AuditRules,
     ) -> Committer {
         let written = index.written();
         let (ids, rows) = (Arc::new(Holds::new()), Arc::new(Holds::new()));
@@ -119,9 +129,10 @@ impl Committer {
             rows,
             queue: Queue::default(),
             buffer: Buffer::default(),
-            // Each audit row comes with a commit, so no later open starts at a number used.
-            audits: AtomicU64::new(written),
             sequences_synced: AtomicU64::new(0),
+            auditing: Mutex::new(()),
+            audit_rules,
+            audits_from: written,
             tables: RwLock::new(()),
         }
     }
@@ -261,11 +272,13 @@ impl Committer {
         *changes = settled.changes;
         // What others learn of a claim must be written.
         let may_wait = rows.is_none() && changes.is_empty() && !draft.has_dead;
+        let may_wait = may_wait && settled.audits.is_empty();
         let outcome = if level == Durability::Buffered && may_wait {
             self.index.space.check()?;
             self.index.allow_unsynced()?;
             Outcome::Buffered
         } else {
+            let _tally = self.put_audits(out, &settled.audits)?;
             match self.append(log, out, level) {
                 Ok(n) => {
                     // Before the rows are released: who holds them next must know of it.

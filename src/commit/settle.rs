@@ -13,6 +13,7 @@ use crate::policy::Retention;
 use crate::verdict::{IdState, InProgress, Refusal, Verdict, Verdicts};
 
 use super::Committer;
+use super::audit::Event;
 use super::decide::{ASK_AGAIN, Decision};
 use super::draft::Draft;
 use super::evaluate::Overlay;
@@ -68,6 +69,8 @@ pub(super) struct Settled<'a> {
     pub(super) unkeyed: u64,
     pub(super) changes: Vec<Change>,
     pub(super) producers: Producers<'a>,
+    /// What the audit is to tell, and why it was done.
+    pub(super) audits: Vec<(Event, String)>,
 }
 
 /// The work of settling one batch.
@@ -83,6 +86,7 @@ pub(super) struct Settling<'a, 'd> {
     pub(super) rows: &'a mut Rep,
     pub(super) extras: Vec<u8>,
     pub(super) changes: Vec<Change>,
+    pub(super) audits: Vec<(Event, String)>,
     unkeyed: u64,
 }
 
@@ -159,6 +163,7 @@ impl Committer {
         let unkeyed = settling.unkeyed;
         let changes = std::mem::take(&mut settling.changes);
         let producers = settling.producers;
+        let audits = std::mem::take(&mut settling.audits);
         self.points(draft, rows)?;
         log.finish();
         Ok(Settled {
@@ -166,6 +171,7 @@ impl Committer {
             unkeyed,
             changes,
             producers,
+            audits,
         })
     }
 
@@ -192,6 +198,7 @@ impl Committer {
             unkeyed: 0,
             changes: Vec::new(),
             producers: Producers::default(),
+            audits: Vec::new(),
         }))
     }
 
@@ -214,6 +221,7 @@ impl Committer {
             rows,
             extras: Vec::new(),
             changes: Vec::new(),
+            audits: Vec::new(),
             unkeyed: 0,
         })
     }

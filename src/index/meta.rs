@@ -7,7 +7,7 @@
 //! marker        u64 LE                     the last commit whose segment is sealed
 //! class/<u8>    span u64 | width u64 LE
 //! ```
-//! Other rows of the family are the catalog's.
+//! Other rows of the family are the catalog's, and the audit's tally.
 
 use std::sync::Arc;
 

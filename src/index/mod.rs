@@ -82,6 +82,7 @@ pub(crate) use recover::{Opened, Opening, open};
 pub(crate) use room::Room;
 pub(crate) use scan::IdScan;
 pub(crate) use segment::words_for_item;
+pub(crate) use stream::Streamed;
 pub(crate) use verify::{AtRest, ScopeFacts};
 
 use append::Gate;

@@ -5,5 +5,6 @@ mod look;
 mod program;
 mod resume;
 mod rows;
+mod sides;
 mod upkeep;
 mod verify;

@@ -76,7 +76,7 @@ const LEFTOVERS: [&str; 3] = [
 const LEFTOVER_MACROS: [&str; 3] = ["todo!", "unimplemented!", "dbg!"];
 
 /// Modules that everybody may name, and that name only each other.
-const LEAVES: [&str; 15] = [
+const LEAVES: [&str; 16] = [
     "background",
     "clock",
     "error",
@@ -92,6 +92,7 @@ const LEAVES: [&str; 15] = [
     "stats",
     "sync",
     "verdict",
+    "why",
 ];
 
 /// Each layer and what it may name besides itself and the leaves. A module without a row is the

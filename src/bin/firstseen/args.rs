@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 use crate::failure::{EXIT_CODES, VERIFY_EXIT_CODES};
+pub(crate) use crate::sides::{Audit, Export, Import, Only, Reconcile, ResumePoints, RowArgs};
 use crate::time::{self, Retention, Time};
 
 pub(crate) use upkeep::{
@@ -34,6 +35,11 @@ pub(crate) enum Verb {
     Peek(Peek),
     Scan(Scan),
     Forget(Forget),
+    Export(Export),
+    Import(Import),
+    Reconcile(Reconcile),
+    Audit(Audit),
+    ResumePoints(ResumePoints),
     Verify(Verify),
     /// The store's generations: when each ends, its ids, runs and bytes.
     Generations(Look),
@@ -140,7 +146,8 @@ pub(crate) struct Verify {
     pub(crate) json: bool,
 }
 
-/// Look ids up. Decides nothing: another process may record them a moment later.
+/// Tell all that is known of ids. Decides nothing: another process may record them a moment
+/// later.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Peek {
@@ -174,7 +181,17 @@ pub(crate) struct Forget {
     #[arg(long, value_name = "TEXT")]
     pub(crate) why: String,
     #[command(flatten)]
+    pub(crate) actor: Actor,
+    #[command(flatten)]
     pub(crate) ids: Ids,
+}
+
+/// Who acts.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Actor {
+    /// Who does it, for the audit. Default: the user who is logged in.
+    #[arg(long = "actor", value_name = "NAME")]
+    pub(crate) name: Option<String>,
 }
 
 /// A scope in a store, both existing.
@@ -237,7 +254,7 @@ pub(crate) enum OnError {
     Skip,
 }
 
-const DEFAULT_SCOPE: &str = "default";
+pub(crate) const DEFAULT_SCOPE: &str = "default";
 
 #[cfg(test)]
 mod tests {

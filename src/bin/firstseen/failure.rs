@@ -15,7 +15,7 @@ Exit codes:
   2    wrong usage
   3    stopped at a bad row
   4    peek, forget: at least one id was not known
-  5    plan: it does not fit
+  5    plan: it does not fit; reconcile: the sides differ
   130  interrupted by Ctrl-C; what was done is committed";
 
 /// The same for `verify`.
@@ -34,6 +34,8 @@ pub(crate) enum Ending {
     Interrupted,
     /// The load does not fit what there is.
     DoesNotFit,
+    /// The sides that were compared differ.
+    Differs,
     /// The store that was checked has faults.
     Damaged,
 }
@@ -45,6 +47,7 @@ impl Ending {
             Ending::Damaged => 1,
             Ending::NotKnown => 4,
             Ending::DoesNotFit => 5,
+            Ending::Differs => 5,
             Ending::Interrupted => 130,
         })
     }
@@ -57,6 +60,12 @@ pub(crate) enum Failure {
     Usage(String),
     /// A row has no usable id, and the run stops at such rows.
     BadRow { row: u64, offset: u64, why: String },
+    /// A line of a file is not what it should be; the column by number, name or both.
+    BadLine {
+        line: u64,
+        column: String,
+        why: String,
+    },
     /// Standard output's reader is gone.
     BrokenPipe,
     /// A file or pipe failed: what was done with it, and why.
@@ -85,7 +94,7 @@ impl Failure {
         ExitCode::from(match self {
             Failure::BrokenPipe => 0,
             Failure::Usage(_) | Failure::NotChecked(_) => 2,
-            Failure::BadRow { .. } => 3,
+            Failure::BadRow { .. } | Failure::BadLine { .. } => 3,
             Failure::File(_) | Failure::Store(_) => 1,
         })
     }
@@ -97,6 +106,9 @@ impl fmt::Display for Failure {
             Failure::Usage(why) | Failure::File(why) => f.write_str(why),
             Failure::BadRow { row, offset, why } => {
                 write!(f, "row {row} (at byte {offset}): {why}")
+            }
+            Failure::BadLine { line, column, why } => {
+                write!(f, "line {line}, column {column}: {why}")
             }
             Failure::BrokenPipe => f.write_str("standard output was closed"),
             Failure::Store(error) | Failure::NotChecked(error) => write!(f, "{error}"),

@@ -1,5 +1,6 @@
 //! `forget`: makes ids unknown again. The store keeps who did it to what and why.
 
+use firstseen::Why;
 use serde_json::json;
 
 use crate::args::Forget;
@@ -13,8 +14,10 @@ pub(crate) fn run(args: &Forget) -> Result<Ending, Failure> {
     let scope = place::scope(&store, &args.place.scope)?;
     let mut lines = Lines::new();
     let mut ending = Ending::Done;
+    let actor = place::actor(&args.actor);
+    let why = Why::new(&args.why).by(&actor);
     for id in &ids {
-        let forgotten = scope.forget(id, &args.why)?;
+        let forgotten = scope.forget(id, why)?;
         if !forgotten {
             ending = Ending::NotKnown;
         }

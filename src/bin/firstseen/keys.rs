@@ -35,6 +35,21 @@ pub(crate) struct Column {
     name: String,
 }
 
+impl Column {
+    pub(crate) fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Its number, and its name if it has one.
+    pub(crate) fn shown(&self) -> String {
+        let number = (self.index + 1).to_string();
+        if self.name == number {
+            return number;
+        }
+        format!("{number} ({})", self.name)
+    }
+}
+
 /// A row's id.
 #[derive(Debug)]
 pub(crate) enum RowId<'a> {
@@ -98,7 +113,7 @@ impl Keys {
     }
 }
 
-fn path(name: &[u8]) -> Result<json::Path, Failure> {
+pub(crate) fn path(name: &[u8]) -> Result<json::Path, Failure> {
     std::str::from_utf8(name)
         .ok()
         .and_then(json::Path::parse)
@@ -110,7 +125,7 @@ fn path(name: &[u8]) -> Result<json::Path, Failure> {
         })
 }
 
-fn column(name: &[u8], header: Option<&Record>) -> Result<Column, Failure> {
+pub(crate) fn column(name: &[u8], header: Option<&Record>) -> Result<Column, Failure> {
     let shown = String::from_utf8_lossy(name).into_owned();
     let Some(header) = header else {
         let number = shown

@@ -1,17 +1,21 @@
 //! The command-line program `firstseen`: the library's main job on files and pipes, and verbs to
-//! look into a store, copy it, back it up and plan for it.
+//! look into a store, bring ids in and out, compare, copy it, back it up and plan for it.
 //!
 //! It uses nothing but the crate's public API, so it is also the longest example of it. Every
 //! verb returns how it ended ([`Ending`]) or why it failed ([`Failure`]); only this file turns
 //! either into an exit code.
 
 mod args;
+mod audit;
 mod bench;
 mod copies;
 mod csv;
 mod dedup;
+mod export;
 mod failure;
 mod forget;
+mod id_rows;
+mod import;
 mod input;
 mod job;
 mod json;
@@ -24,12 +28,15 @@ mod place;
 mod plan;
 mod plot;
 mod progress;
+mod reconcile;
 mod report;
 #[cfg(test)]
 mod reread;
+mod resume_points;
 mod rows;
 mod scan;
 mod show;
+mod sides;
 mod sizes;
 mod stat;
 mod stop;
@@ -52,6 +59,11 @@ fn main() -> ExitCode {
         Verb::Peek(args) => peek::run(args),
         Verb::Scan(args) => scan::run(args),
         Verb::Forget(args) => forget::run(args),
+        Verb::Export(args) => export::run(args),
+        Verb::Import(args) => import::run(args),
+        Verb::Reconcile(args) => reconcile::run(args),
+        Verb::Audit(args) => audit::run(args),
+        Verb::ResumePoints(args) => resume_points::run(args),
         Verb::Verify(args) => verify::run(args),
         Verb::Generations(args) => stat::run_generations(args),
         Verb::Checkpoint(args) => copies::checkpoint(args),

@@ -5,11 +5,12 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use firstseen::{Options, Policy, Scope, Store, days};
 
-use crate::args::Ids;
+use crate::args::{Actor, Ids};
 use crate::failure::Failure;
 use crate::keys;
 use crate::time::Retention;
@@ -33,6 +34,21 @@ pub(crate) fn store(dir: &Path) -> Result<Store, Failure> {
 pub(crate) fn look(dir: &Path) -> Result<Store, Failure> {
     dir.read_dir().map_err(|error| Failure::file(dir, &error))?;
     Ok(Store::open_read_only(dir, Options::new())?)
+}
+
+/// Who acts: as the arguments say, else the user who is logged in.
+pub(crate) fn actor(args: &Actor) -> String {
+    if let Some(name) = &args.name {
+        return name.clone();
+    }
+    let named = ["LOGNAME", "USER"].into_iter().find_map(std::env::var_os);
+    if let Some(name) = named.filter(|name| !name.is_empty()) {
+        return name.to_string_lossy().into_owned();
+    }
+    match std::fs::metadata("/proc/self") {
+        Ok(me) => format!("uid {}", me.uid()),
+        Err(_) => "unknown".to_string(),
+    }
 }
 
 /// A scope that exists.
@@ -80,7 +96,7 @@ fn id_bytes(args: &Ids, id: &OsStr) -> Result<Vec<u8>, Failure> {
     Ok(bytes.to_vec())
 }
 
-fn unhex(digits: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn unhex(digits: &[u8]) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16);
     let (pairs, rest) = digits.as_chunks::<2>();
     if !rest.is_empty() {

@@ -63,8 +63,9 @@ pub(crate) struct Rows {
     unterminated: bool,
     /// The input is at its end.
     ended: bool,
-    /// Where the current row begins in the input.
+    /// Where the current row begins in the input, and how many lines are before it.
     offset: u64,
+    lines: u64,
     record: Record,
 }
 
@@ -89,6 +90,7 @@ impl Rows {
             unterminated: false,
             ended: false,
             offset: 0,
+            lines: 0,
             record: Record::new(),
         }
     }
@@ -165,6 +167,11 @@ impl Rows {
         self.offset
     }
 
+    /// The line, from 1, in which the current row begins, if nothing was sought.
+    pub(crate) fn line(&self) -> u64 {
+        self.lines + 1 + newlines(&self.raw()[..self.mark])
+    }
+
     /// Where to go on: after the current row, if it is complete.
     pub(crate) fn next_offset(&self) -> u64 {
         self.offset + if self.complete { self.seen as u64 } else { 0 }
@@ -172,6 +179,7 @@ impl Rows {
 
     /// Puts the current row behind us.
     fn pass(&mut self) {
+        self.lines += newlines(self.raw());
         self.start += self.seen;
         self.offset += self.seen as u64;
         self.seen = 0;
@@ -265,6 +273,7 @@ impl Rows {
             self.mark += n;
             self.seen += n;
         } else {
+            self.lines += newlines(&self.buf[self.start..self.start + n]);
             self.start += n;
             self.offset += n as u64;
         }
@@ -281,6 +290,10 @@ impl Rows {
         }
         self.end < self.buf.len()
     }
+}
+
+fn newlines(bytes: &[u8]) -> u64 {
+    bytes.iter().filter(|&&byte| byte == b'\n').count() as u64
 }
 
 #[cfg(test)]

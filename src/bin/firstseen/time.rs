@@ -44,6 +44,23 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// `1h30m`, also `0s`.
+pub(crate) fn parse_span(text: &str) -> Result<Duration, String> {
+    if text.is_empty() {
+        return Err(DURATION_FORM.to_string());
+    }
+    parse_ms(text).map(Duration::from_millis)
+}
+
+/// A time within a row: never "so long ago".
+pub(crate) fn parse_moment(text: &str) -> Option<Time> {
+    let ms = match text.strip_prefix('@') {
+        Some(seconds) => parse_seconds(seconds)?,
+        None => parse_civil(text)?,
+    };
+    UNIX_EPOCH.checked_add(Duration::from_millis(ms))
+}
+
 /// `1h30m` in milliseconds.
 fn parse_ms(text: &str) -> Result<u64, String> {
     let mut ms: u64 = 0;

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod audit;
 mod backups;
 mod batches;
 mod claims;
@@ -22,6 +23,7 @@ mod numbers;
 mod partitions;
 mod payloads;
 mod points;
+mod reconcile;
 mod recovery;
 mod results;
 mod retention;
