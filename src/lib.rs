@@ -44,7 +44,8 @@
 //!
 //! None is on by default. `cli`: the command-line program `firstseen`. `raw`: one door for
 //! callers who hold RocksDB's own types. `testing`: in-memory stores, a manual clock, injected
-//! failures. `failpoints`: named points for crash tests.
+//! failures. `failpoints`: named points for crash tests. `metrics`: counters through the facade
+//! crate of that name. `tracing`: spans around commits and background work.
 
 mod approx;
 mod approximate;
@@ -62,6 +63,7 @@ mod core;
 mod dead;
 mod engine;
 mod error;
+mod export;
 mod front;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
@@ -71,6 +73,7 @@ mod index;
 mod key;
 mod look;
 mod memory;
+mod meter;
 mod options;
 mod plan;
 mod poison;
@@ -86,11 +89,14 @@ mod scope_claims;
 mod stats;
 mod store;
 mod stores;
+mod surge;
 mod sync;
 mod table;
+mod trace;
 mod tx;
 mod verdict;
 mod verify;
+mod watch;
 
 pub use approx::{Approximate, ApproximateStats, Distinct, Recovery, Sight};
 pub use approximate::ApproximateScope;
@@ -105,6 +111,7 @@ pub use dead::{DeadLetter, DeadLetters};
 #[cfg(feature = "testing")]
 pub use engine::{Injected, Injection, Place};
 pub use error::{Error, ErrorKind, Recorded, Result};
+pub use export::{METRICS, Metric, MetricKind, prometheus};
 pub use id::Id;
 pub use key::{Key, KeyError, Part, Parts, header};
 pub use options::{Durability, Options};
@@ -120,13 +127,14 @@ pub use report::{Area, Checked, Fault, Progress, Remedy, Report};
 pub use resources::Resources;
 pub use scope::{Scan, Scope};
 pub use stats::{
-    AsOf, BackgroundStats, ClaimStats, FilterStats, GenerationStats, Health, Stats, TierStats,
-    VerdictStats,
+    AsOf, BackgroundStats, ClaimStats, DurationStats, FilterStats, GenerationStats, Health,
+    ScopeStats, Stats, SurgeStats, TierStats, TimeStats, Top, TopEntry, VerdictStats,
 };
 #[cfg(feature = "testing")]
 pub use store::NextCommit;
 pub use store::Store;
 pub use stores::Stores;
+pub use surge::{Surge, SurgeChange, SurgeSubject};
 pub use table::{Table, TableScan, Value};
 pub use tx::Tx;
 pub use verdict::{Action, BadId, IdState, InProgress, Refusal, Sighting, Verdict, Verdicts};

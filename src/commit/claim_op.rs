@@ -161,18 +161,4 @@ impl Committer {
         }
         Ok(())
     }
-
-    /// Counts verdicts; those of a claim's later life are no answers to messages.
-    pub(super) fn count(&self, draft: &Draft, verdicts: &[Verdict]) {
-        if !draft.has_claims {
-            return self.counters.verdicts(verdicts);
-        }
-        for (item, verdict) in draft.items.iter().zip(verdicts) {
-            let op = draft.more(item).and_then(|more| more.claim.as_ref());
-            match op {
-                None => self.counters.verdicts(std::slice::from_ref(verdict)),
-                Some(op) => self.counters.claim(op, verdict),
-            }
-        }
-    }
 }

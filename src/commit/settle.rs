@@ -62,6 +62,8 @@ pub(super) struct Settled {
     pub(super) verdicts: Verdicts,
     pub(super) unkeyed: u64,
     pub(super) changes: Vec<Change>,
+    /// Whether it is known without looking that all are first seen, in one scope.
+    pub(super) is_all_first: bool,
 }
 
 /// The work of settling one batch.
@@ -157,6 +159,7 @@ impl Committer {
             verdicts: Verdicts::new(verdicts),
             unkeyed,
             changes,
+            is_all_first: false,
         })
     }
 
@@ -182,6 +185,7 @@ impl Committer {
             verdicts: Verdicts::new(verdicts),
             unkeyed: 0,
             changes: Vec::new(),
+            is_all_first: true,
         }))
     }
 

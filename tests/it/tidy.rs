@@ -76,20 +76,23 @@ const LEFTOVERS: [&str; 3] = [
 const LEFTOVER_MACROS: [&str; 3] = ["todo!", "unimplemented!", "dbg!"];
 
 /// Modules that everybody may name, and that name only each other.
-const LEAVES: [&str; 14] = [
+const LEAVES: [&str; 17] = [
     "background",
     "clock",
     "error",
     "id",
     "key",
     "memory",
+    "meter",
     "poison",
     "policy",
     "position",
     "raw",
     "report",
     "stats",
+    "surge",
     "sync",
+    "trace",
     "verdict",
 ];
 
