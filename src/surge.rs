@@ -70,8 +70,8 @@ impl fmt::Display for Surge {
         let (low, high) = self.band;
         write!(
             f,
-            "duplicates of {who} are {change} their usual band: {:.3} {unit}, usual are {low:.3} to \
-             {high:.3}",
+            "duplicates of {who} are {change} their usual band: {:.3} {unit}, usual are {low:.3} \
+             to {high:.3}",
             self.rate
         )
     }

@@ -7,7 +7,6 @@ use crate::catalog::ScopeState;
 use crate::claims::{Change, Nonce};
 use crate::error::{Error, Result};
 use crate::id::Id;
-use crate::verdict::Verdict;
 
 use super::Committer;
 use super::draft::{Draft, DraftCaps};
@@ -142,6 +141,7 @@ impl Draft {
         let caps = DraftCaps {
             items: usize::MAX,
             bytes: usize::MAX,
+            sources: false,
         };
         self.set_dead((0, when), (why, payload), caps);
     }

@@ -7,7 +7,8 @@ use crate::verdict::Verdict;
 
 use super::Committer;
 use super::claim_op::ClaimOp;
-use super::draft::{Draft, Item};
+use super::draft::Draft;
+use super::item::Item;
 
 /// A table of counters and their snapshot, so that no name is written twice.
 macro_rules! counters {
