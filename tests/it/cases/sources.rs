@@ -213,20 +213,23 @@ fn a_hook_that_panics_is_told_the_next_news() {
 /// Without anybody asking for it, the ticker looks.
 #[test]
 fn the_ticker_looks_by_itself() {
-    let mut watched = Watched::new(Options::new().surge_interval(Duration::from_millis(10)));
-    let begun = |w: &Watched| w.store.stats().unwrap().surges.begun;
-    for round in 0..2000 {
-        let (first, duplicates) = if round < 500 { (90, 10) } else { (10, 90) };
-        for i in 0..first + duplicates {
-            watched.next += u64::from(i < first);
-            let id = watched.next.to_be_bytes();
-            let _ = watched.ids.insert(&id).unwrap();
+    let interval = Duration::from_millis(10);
+    let mut watched = Watched::new(Options::new().surge_interval(interval));
+    for round in 0..3000 {
+        // New ids and duplicates mixed, as a look may come at any moment.
+        let new = if round < 500 { 9 } else { 1 };
+        for i in 0..100_u64 {
+            watched.next += u64::from(i % 10 < new);
+            let _ = watched.ids.insert(&watched.next.to_be_bytes()).unwrap();
         }
-        watched.clock.advance(Duration::from_millis(10));
-        std::thread::sleep(Duration::from_millis(if round < 500 { 1 } else { 5 }));
-        if begun(&watched) > 0 {
-            break;
+        watched.clock.advance(interval);
+        let wait = Duration::from_millis(if round < 500 { 2 } else { 5 });
+        if let Ok(surge) = watched.news.recv_timeout(wait)
+            && surge.change == SurgeChange::Above
+        {
+            assert!(round >= 500, "{surge}");
+            return;
         }
     }
-    assert_eq!(watched.news().change, SurgeChange::Above);
+    panic!("nobody looked");
 }
