@@ -1,7 +1,7 @@
 # Everything is built with one profile and one set of features, so that RocksDB's C++ is compiled
 # once; the target directory is shared by every checkout for the same reason.
 
-FEATURES := cli,raw,testing,failpoints
+FEATURES := cli,raw,testing,failpoints,metrics,tracing
 SECS ?= 60
 HOURS ?=
 MINUTES ?=
@@ -38,7 +38,7 @@ lint: prepare ## Check format, clippy of every feature, and documentation; any w
 	cargo fmt --all --check
 	rustfmt --edition 2024 --check fuzz/fuzz_targets/*.rs fuzz/bodies/*.rs
 	cargo clippy --release --workspace --all-targets --features $(FEATURES) -- -D warnings
-	for feature in "" cli raw testing failpoints; do \
+	for feature in "" cli raw testing failpoints metrics tracing; do \
 	cargo clippy --release -p firstseen --all-targets --features "$$feature" -- -D warnings \
 	|| exit 1; done
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --no-deps --features $(FEATURES)

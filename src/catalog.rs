@@ -17,6 +17,7 @@ use std::sync::{Arc, Weak};
 use crate::engine::{Family, Kind, Rep};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{self, Class, FOR_EVER_CLASS, Index};
+use crate::meter::Tally;
 use crate::policy::{Policy, Retention};
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::sync::{Mutex, RwLock};
@@ -44,6 +45,8 @@ pub(crate) struct ScopeState {
     dropped: AtomicBool,
     /// Whether ids of it may have claims; set before the first one is made.
     claimed: AtomicBool,
+    /// Its verdicts since the open.
+    pub(crate) tally: Tally,
 }
 
 impl ScopeState {
@@ -219,6 +222,7 @@ impl Catalog {
             classes: AtomicU32::new(0),
             dropped: AtomicBool::new(false),
             claimed: AtomicBool::new(false),
+            tally: Tally::default(),
         };
         let classes = 1 << self.class_of(&policy.retention)?;
         self.put(scope.row(&[policy.retention], classes, false))?;
@@ -251,6 +255,11 @@ impl Catalog {
             .filter(|s| !s.is_dropped())
             .map(|s| s.name.clone())
             .collect()
+    }
+
+    /// All scopes, also the dropped ones.
+    pub(crate) fn scopes_ever(&self) -> Vec<Arc<ScopeState>> {
+        self.inner.lock().scopes.clone()
     }
 
     /// Changes a scope's retention for new ids; its form stays.

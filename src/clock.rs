@@ -231,6 +231,8 @@ pub(crate) struct Timekeeper {
     offset_ms: AtomicU64,
     persisted_ms: AtomicU64,
     frozen: Mutex<Option<Frozen>>,
+    /// How often it froze.
+    freezes: AtomicU64,
 }
 
 struct Frozen {
@@ -250,6 +252,7 @@ impl Timekeeper {
             offset_ms: AtomicU64::new(start.saturating_sub(mono)),
             persisted_ms: AtomicU64::new(mark_ms),
             frozen: Mutex::new(None),
+            freezes: AtomicU64::new(0),
         };
         keeper.now_ms();
         keeper
@@ -284,10 +287,13 @@ impl Timekeeper {
             }
             _ => {}
         }
-        frozen.get_or_insert(Frozen {
-            since_mono_ms: mono,
-            ahead_ms,
-        });
+        if frozen.is_none() {
+            self.freezes.fetch_add(1, Ordering::Relaxed);
+            *frozen = Some(Frozen {
+                since_mono_ms: mono,
+                ahead_ms,
+            });
+        }
         now
     }
 
@@ -302,6 +308,12 @@ impl Timekeeper {
         self.offset_ms
             .fetch_max(wall.saturating_sub(mono), Ordering::AcqRel);
         *self.frozen.lock() = None;
+    }
+
+    /// How often expiry froze since the open. A clock that jumps again while it is frozen counts
+    /// again.
+    pub(crate) fn freezes(&self) -> u64 {
+        self.freezes.load(Ordering::Relaxed)
     }
 
     /// The persisted high-water mark (T3).

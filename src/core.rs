@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use crate::approx::Approximates;
 use crate::background::Background;
@@ -15,11 +15,15 @@ use crate::copy::Copy;
 use crate::engine::{Home, Settings};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{self, Index, Limits, Opened, Opening};
+use crate::meter::Duplicates;
 use crate::options::{Durability, Options};
 use crate::renewals::Renewals;
 use crate::resources::Resources;
-use crate::stats::{Health, Stats};
+use crate::stats::{Health, Stats, Top};
 use crate::sync::Mutex;
+use crate::sync::atomic::Ordering;
+use crate::trace::span;
+use crate::watch::Watch;
 
 /// An open store without its handles.
 pub(crate) struct Core {
@@ -38,6 +42,8 @@ pub(crate) struct Core {
     space_checked: Mutex<Stopwatch>,
     stop_checked: Mutex<Stopwatch>,
     claims_swept: Mutex<Stopwatch>,
+    /// Looks for surges, if somebody wants to know.
+    watch: Option<Watch>,
     /// Declared last: the directory is ours until everything else is gone.
     _lock: Option<File>,
 }
@@ -81,6 +87,14 @@ impl Core {
         is_reader: bool,
     ) -> Result<Arc<Core>> {
         options.validate()?;
+        let directory = home.directory().map(|d| d.display().to_string());
+        let directory = directory.unwrap_or_default();
+        let span = span!(
+            INFO,
+            "open",
+            { directory = directory.as_str() },
+            [replayed_ids]
+        );
         let resources = options.resources.clone().unwrap_or_default();
         let limits = Limits {
             filter_bits: options.filter_bits_per_id,
@@ -114,7 +128,11 @@ impl Core {
             actor: options.actor.clone(),
         };
         let how = (options.wait_max, options.closures_twice);
-        let committer = Committer::new(index, catalog, claims, how, audit);
+        let duplicates = (options.top.capacity > 0).then(|| Duplicates::new(options.top));
+        let counts_sources = duplicates.is_some();
+        let committer = Committer::new(index, catalog, claims, duplicates, how, audit);
+        let watch = options.surge.as_ref();
+        let watch = watch.map(|hook| Watch::start(hook, options.surge_interval, &committer));
         let core = Core {
             committer: Arc::new(committer),
             lane: Lane::default(),
@@ -124,6 +142,7 @@ impl Core {
             caps: DraftCaps {
                 items: options.batch_items_max,
                 bytes: options.batch_bytes_max,
+                sources: counts_sources,
             },
             resources,
             approximates: Approximates::default(),
@@ -134,9 +153,12 @@ impl Core {
             space_checked: Mutex::new(Stopwatch::start()),
             stop_checked: Mutex::new(Stopwatch::start()),
             claims_swept: Mutex::new(Stopwatch::start()),
+            watch: watch.transpose()?,
             _lock: opened.lock,
         };
         core.index().check_free()?;
+        let replayed = &core.index().counts.replayed;
+        span.record("replayed_ids", replayed.load(Ordering::Relaxed));
         Ok(Arc::new(core))
     }
 
@@ -189,10 +211,12 @@ impl Core {
     }
 
     pub(crate) fn stats(&self) -> Result<Stats> {
-        let effective_time = UNIX_EPOCH + Duration::from_millis(self.index().time.now_ms());
-        let mut stats = self
-            .committer
-            .stats(effective_time, self.index().time.state())?;
+        let time = &self.index().time;
+        let mut stats = self.committer.stats(time.now_ms(), time.state())?;
+        stats.health = self.health();
+        if let Some(watch) = &self.watch {
+            stats.surges = watch.stats();
+        }
         let shared = self.resources.shared();
         stats.cache_bytes = shared.caches.cache_used_bytes() as u64;
         stats.memtable_bytes = shared.caches.memtable_used_bytes() as u64;
@@ -200,6 +224,19 @@ impl Core {
         stats.recovered_short = self.recovered_short;
         stats.approximate_bytes = self.approximates.bytes();
         Ok(stats)
+    }
+
+    /// Judges the rates of duplicates, if their interval has passed.
+    pub(crate) fn look_for_surges(&self) {
+        if let Some(watch) = &self.watch {
+            watch.look(&self.committer);
+        }
+    }
+
+    /// Where duplicates come from, if that is counted.
+    pub(crate) fn top(&self) -> Option<Top> {
+        let duplicates = self.committer.duplicates.as_ref()?;
+        Some(duplicates.top(self.index().time.now_ms()))
     }
 
     pub(crate) fn checkpoint(&self, dir: &Path) -> Result<()> {
@@ -337,6 +374,7 @@ impl Background for Core {
         if !self.background {
             return false;
         }
+        self.look_for_surges();
         if self.space_checked.lock().restart_after(SPACE_EVERY)
             && let Err(error) = self.index().check_free()
         {

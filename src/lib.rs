@@ -45,7 +45,8 @@
 //!
 //! None is on by default. `cli`: the command-line program `firstseen`. `raw`: one door for
 //! callers who hold RocksDB's own types. `testing`: in-memory stores, a manual clock, injected
-//! failures. `failpoints`: named points for crash tests.
+//! failures. `failpoints`: named points for crash tests. `metrics`: counters through the facade
+//! crate of that name. `tracing`: spans around commits and background work.
 
 mod approx;
 mod approximate;
@@ -64,6 +65,7 @@ mod dead;
 mod engine;
 mod error;
 mod explain;
+mod export;
 mod front;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
@@ -74,6 +76,7 @@ mod index;
 mod key;
 mod look;
 mod memory;
+mod meter;
 mod options;
 mod plan;
 mod poison;
@@ -93,11 +96,14 @@ mod sequences;
 mod stats;
 mod store;
 mod stores;
+mod surge;
 mod sync;
 mod table;
+mod trace;
 mod tx;
 mod verdict;
 mod verify;
+mod watch;
 mod why;
 
 pub use approx::{Approximate, ApproximateStats, Distinct, Recovery, Sight};
@@ -114,6 +120,7 @@ pub use dead::{DeadLetter, DeadLetters};
 pub use engine::{Injected, Injection, Place};
 pub use error::{Error, ErrorKind, Recorded, Result};
 pub use explain::{Explanation, Record, RecordState, Records, Tier};
+pub use export::{METRICS, Metric, MetricKind, prometheus};
 pub use id::Id;
 pub use import::Imported;
 pub use key::{Key, KeyError, Part, Parts, header};
@@ -135,13 +142,15 @@ pub use resources::Resources;
 pub use scope::{Scan, Scope};
 pub use sequences::{ProducerState, Sequences};
 pub use stats::{
-    AsOf, BackgroundStats, ClaimStats, FilterStats, GenerationStats, Health, SequenceStats, Stats,
-    TierStats, VerdictStats,
+    AsOf, BackgroundStats, ClaimStats, DurationStats, FilterStats, GenerationStats, Health,
+    ScopeStats, SequenceStats, Stats, SurgeStats, TierStats, TimeStats, Top, TopEntry,
+    VerdictStats,
 };
 #[cfg(feature = "testing")]
 pub use store::NextCommit;
 pub use store::Store;
 pub use stores::Stores;
+pub use surge::{Surge, SurgeChange, SurgeSubject};
 pub use table::{Table, TableScan, Value};
 pub use tx::Tx;
 pub use verdict::{Action, BadId, IdState, InProgress, Refusal, Sighting, Verdict, Verdicts};

@@ -4,11 +4,15 @@
 //! belongs to scopes and tables. Setters consume and never fail; [`Options::validate`] reports
 //! every violation at once when the store is opened.
 
+mod noticing;
+
 use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::error::{Error, Result};
+use crate::meter::TopLimits;
 use crate::resources::Resources;
+use crate::surge::SurgeHook;
 
 /// When a commit returns, and what a crash may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
@@ -60,6 +64,9 @@ pub struct Options {
     pub(crate) claims_max: usize,
     pub(crate) claims_durability: Durability,
     pub(crate) segment_ids_max: Option<usize>,
+    pub(crate) top: TopLimits,
+    pub(crate) surge: Option<SurgeHook>,
+    pub(crate) surge_interval: Duration,
     pub(crate) background: bool,
     pub(crate) closures_twice: bool,
     pub(crate) tuning: crate::engine::FamilyTuning,
@@ -99,6 +106,12 @@ impl Options {
             claims_max: 100_000,
             claims_durability: Durability::Synced,
             segment_ids_max: None,
+            top: TopLimits {
+                capacity: 0,
+                window: Duration::from_secs(600),
+            },
+            surge: None,
+            surge_interval: Duration::from_secs(10),
             background: true,
             closures_twice: false,
             tuning: crate::engine::FamilyTuning::default(),
@@ -353,6 +366,7 @@ impl Options {
             (1..=65_000).contains(&self.scopes_max),
             "scopes_max must be 1 to 65,000",
         );
+        self.check_noticing(&mut check);
         check(self.tables_max >= 1, "tables_max must be 1 or more");
         check(self.claims_max >= 1, "claims_max must be 1 or more");
         check(

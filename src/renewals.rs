@@ -190,6 +190,7 @@ fn renew(committer: &Arc<Committer>, due: &[Arc<Lease>], level: Durability) -> V
     let caps = DraftCaps {
         items: usize::MAX,
         bytes: 1 << 30,
+        sources: false,
     };
     for lease in due {
         // One that is being ended must not keep the others waiting.

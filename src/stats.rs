@@ -3,13 +3,20 @@
 use std::time::{Duration, SystemTime};
 
 use crate::clock::ClockState;
+use crate::meter::{Counts, KINDS};
+
+mod measured;
+
+pub use measured::{DurationStats, SurgeStats, TimeStats, Top, TopEntry};
 
 /// A store's counters and sizes, since it was opened unless said otherwise.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Verdicts by kind.
+    /// Verdicts by kind, over all scopes, also those dropped since.
     pub verdicts: VerdictStats,
+    /// The same for each scope that the store has, in the order in which they were made.
+    pub scopes: Vec<ScopeStats>,
     /// Claims.
     pub claims: ClaimStats,
     /// Producer sequences.
@@ -20,6 +27,13 @@ pub struct Stats {
     pub forgotten: u64,
     /// Which tier gave the answers.
     pub tiers: TierStats,
+    /// How long things took.
+    pub times: TimeStats,
+    /// Where duplicates come from; `None` unless
+    /// [`Options::top_sources`](crate::Options::top_sources) was set.
+    pub top: Option<Top>,
+    /// Rates that left their usual band; see [`Options::on_surge`](crate::Options::on_surge).
+    pub surges: SurgeStats,
     /// Front filters.
     pub filters: FilterStats,
     /// Generations, the latest first.
@@ -65,6 +79,10 @@ pub struct Stats {
     pub effective_time: SystemTime,
     /// How it relates to the system's time.
     pub clock: ClockState,
+    /// How often expiry froze because the system's clock jumped ahead.
+    pub clock_freezes: u64,
+    /// Whether it serves.
+    pub health: Health,
     /// Expected and found commit number, if this open accepted a short recovery.
     pub recovered_short: Option<(u64, u64)>,
 }
@@ -123,6 +141,8 @@ pub struct SequenceStats {
     pub producers: u64,
     /// Producers that went because there were too many.
     pub evicted: u64,
+    /// Verdicts on numbers, over all spaces.
+    pub verdicts: VerdictStats,
 }
 
 /// Claims, and what was done with them.
@@ -143,6 +163,81 @@ pub struct ClaimStats {
     pub renewed: u64,
     /// Calls that found their claim lost.
     pub lost: u64,
+}
+
+impl VerdictStats {
+    pub(crate) fn from_counts(counts: Counts) -> VerdictStats {
+        let [
+            first,
+            duplicates,
+            in_progress,
+            refused,
+            bad_ids,
+            declined,
+            payload_mismatches,
+            failed,
+            dead_lettered,
+            outcome_unknown,
+            late,
+            fenced,
+            unknown_producers,
+        ] = counts;
+        VerdictStats {
+            first,
+            duplicates,
+            in_progress,
+            refused,
+            bad_ids,
+            declined,
+            payload_mismatches,
+            failed,
+            dead_lettered,
+            outcome_unknown,
+            late,
+            fenced,
+            unknown_producers,
+        }
+    }
+
+    /// Each kind by the name it is exported under.
+    pub(crate) fn named(&self) -> [(&'static str, u64); KINDS] {
+        [
+            ("first", self.first),
+            ("duplicate", self.duplicates),
+            ("in_progress", self.in_progress),
+            ("refused", self.refused),
+            ("bad_id", self.bad_ids),
+            ("declined", self.declined),
+            ("payload_mismatch", self.payload_mismatches),
+            ("failed", self.failed),
+            ("dead_lettered", self.dead_lettered),
+            ("outcome_unknown", self.outcome_unknown),
+            ("late", self.late),
+            ("fenced", self.fenced),
+            ("unknown_producer", self.unknown_producers),
+        ]
+    }
+
+    /// Duplicates among the ids decided, 0 to 1: the interception rate.
+    #[must_use]
+    pub fn duplicate_share(&self) -> f64 {
+        let decided = self.first + self.duplicates;
+        if decided == 0 {
+            0.0
+        } else {
+            self.duplicates as f64 / decided as f64
+        }
+    }
+}
+
+/// One scope.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ScopeStats {
+    /// Its name.
+    pub name: String,
+    /// Its verdicts by kind.
+    pub verdicts: VerdictStats,
 }
 
 /// Which tier gave the answers.

@@ -1,5 +1,7 @@
 //! A store: one open directory, the unit of atomicity, ownership and movement.
 
+mod observed;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -370,6 +372,7 @@ impl Store {
     pub fn seal(&self) -> Result<()> {
         let core = self.shared.core()?;
         core.committer.flush_buffer()?;
+        core.look_for_surges();
         core.committer.index.seal_now()
     }
 

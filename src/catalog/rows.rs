@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use crate::engine::Family;
 use crate::error::{Error, Result};
+use crate::meter::Tally;
 use crate::policy::{DURATION_MS_MAX, Retention};
 use crate::sync::RwLock;
 use crate::sync::atomic::{AtomicBool, AtomicU32};
@@ -78,6 +79,7 @@ impl ScopeState {
             classes: AtomicU32::new(u32::from_le_bytes(*classes)),
             dropped: AtomicBool::new(flags & DROPPED != 0),
             claimed: AtomicBool::new(false),
+            tally: Tally::default(),
         })
     }
 }
@@ -176,6 +178,7 @@ mod tests {
             classes: AtomicU32::new(0),
             dropped: AtomicBool::new(false),
             claimed: AtomicBool::new(false),
+            tally: Tally::default(),
         };
         let versions = [
             Retention::Fixed { ms: 5 },

@@ -7,7 +7,6 @@ use crate::catalog::ScopeState;
 use crate::claims::{Change, Nonce};
 use crate::error::{Error, Result};
 use crate::id::Id;
-use crate::verdict::Verdict;
 
 use super::Committer;
 use super::draft::{Draft, DraftCaps};
@@ -142,6 +141,7 @@ impl Draft {
         let caps = DraftCaps {
             items: usize::MAX,
             bytes: usize::MAX,
+            sources: false,
         };
         self.set_dead((0, when), (why, payload), caps);
     }
@@ -160,19 +160,5 @@ impl Committer {
             scope.expect_claims();
         }
         Ok(())
-    }
-
-    /// Counts verdicts; those of a claim's later life are no answers to messages.
-    pub(super) fn count(&self, draft: &Draft, verdicts: &[Verdict]) {
-        if !draft.has_claims {
-            return self.counters.verdicts(verdicts);
-        }
-        for (item, verdict) in draft.items.iter().zip(verdicts) {
-            let op = draft.more(item).and_then(|more| more.claim.as_ref());
-            match op {
-                None => self.counters.verdicts(std::slice::from_ref(verdict)),
-                Some(op) => self.counters.claim(op, verdict),
-            }
-        }
     }
 }

@@ -1,10 +1,14 @@
-//! Counters of verdicts and of the tiers that gave them.
+//! Counters of the tiers that gave answers, of commits, and of verdicts by scope.
 
 use crate::index::Tiers;
+use crate::meter::{Counts, DUPLICATE, FIRST, kind_of};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::verdict::Verdict;
 
+use super::Committer;
 use super::claim_op::ClaimOp;
+use super::draft::Draft;
+use super::item::Item;
 
 /// A table of counters and their snapshot, so that no name is written twice.
 macro_rules! counters {
@@ -18,9 +22,7 @@ macro_rules! counters {
 }
 
 counters! {
-    first, duplicates, in_progress, refused, bad_ids, declined, payload_mismatches,
-    failed, dead_lettered, outcome_unknown, leases_lost, claims_taken, claims_completed,
-    claims_failed, claims_retried, claims_renewed, late, fenced, unknown_producers,
+    leases_lost, claims_taken, claims_completed, claims_failed, claims_retried, claims_renewed,
     producers_evicted, unkeyed, undecided, forgotten,
     from_active, from_filters, from_disk, disk_missed, filter_probes, false_positives, unfiltered,
     commits, ids_written,
@@ -43,53 +45,11 @@ impl Counters {
         add(&self.unfiltered, t.unfiltered);
     }
 
-    /// Counts the verdicts of a call that took effect.
-    pub(crate) fn verdicts(&self, verdicts: &[Verdict]) {
-        let mut counts = [0_u64; 14];
-        for verdict in verdicts {
-            let kind = match verdict {
-                Verdict::First(()) => 0,
-                Verdict::Duplicate(_) => 1,
-                Verdict::InProgress(_) => 2,
-                Verdict::Refused(_) => 3,
-                Verdict::BadId(_) => 4,
-                Verdict::Declined(()) => 5,
-                Verdict::PayloadMismatch(_) => 6,
-                Verdict::Failed(_) => 7,
-                Verdict::DeadLettered(_) => 8,
-                Verdict::OutcomeUnknown(_) => 9,
-                Verdict::LeaseLost => 10,
-                Verdict::Late(_) => 11,
-                Verdict::Fenced => 12,
-                Verdict::UnknownProducer => 13,
-            };
-            counts[kind] += 1;
-        }
-        add(&self.first, counts[0]);
-        add(&self.duplicates, counts[1]);
-        add(&self.in_progress, counts[2]);
-        add(&self.refused, counts[3]);
-        add(&self.bad_ids, counts[4]);
-        add(&self.declined, counts[5]);
-        add(&self.payload_mismatches, counts[6]);
-        add(&self.failed, counts[7]);
-        add(&self.dead_lettered, counts[8]);
-        add(&self.outcome_unknown, counts[9]);
-        add(&self.leases_lost, counts[10]);
-        add(&self.late, counts[11]);
-        add(&self.fenced, counts[12]);
-        add(&self.unknown_producers, counts[13]);
-    }
-
-    /// Counts what was done with a claim; taking one is an answer to a message as well.
-    pub(crate) fn claim(&self, op: &ClaimOp, verdict: &Verdict) {
+    /// Counts what was done with a claim.
+    fn claim(&self, op: &ClaimOp, verdict: &Verdict) {
         let is_lost = matches!(verdict, Verdict::LeaseLost);
         let counter = match op {
-            ClaimOp::Take => {
-                self.verdicts(std::slice::from_ref(verdict));
-                add(&self.claims_taken, u64::from(verdict.is_first()));
-                return;
-            }
+            ClaimOp::Take => &self.claims_taken,
             ClaimOp::Redrive(_) | ClaimOp::Purge(_) | ClaimOp::Decide(..) => return,
             _ if is_lost => &self.leases_lost,
             ClaimOp::Renew(_) => &self.claims_renewed,
@@ -104,5 +64,100 @@ impl Counters {
         add(&self.commits, 1);
         add(&self.ids_written, ids as u64);
         add(&self.unkeyed, unkeyed);
+    }
+}
+
+/// Counts of a batch's scopes: nearly always one, which needs no memory of its own.
+enum Few {
+    One([Counts; 1]),
+    Many(Vec<Counts>),
+}
+
+impl Few {
+    fn new(scopes: usize) -> Few {
+        match scopes {
+            1 => Few::One([Counts::default()]),
+            many => Few::Many(vec![Counts::default(); many]),
+        }
+    }
+
+    fn all(&mut self) -> &mut [Counts] {
+        match self {
+            Few::One(one) => one,
+            Few::Many(many) => many,
+        }
+    }
+}
+
+impl Committer {
+    /// Counts the verdicts of a call that took effect; those of a claim's later life are no
+    /// answers to messages.
+    pub(super) fn count(&self, draft: &Draft, verdicts: &[Verdict], now_ms: u64) {
+        let mut counts = Few::new(draft.scopes.len());
+        let mut numbers = Counts::default();
+        for (item, verdict) in draft.items.iter().zip(verdicts) {
+            if draft.has_claims && !self.is_answer(draft, item, verdict) {
+                continue;
+            }
+            if let Some(kind) = kind_of(verdict) {
+                if item.is_sequence {
+                    numbers[kind] += 1;
+                } else {
+                    counts.all()[item.scope as usize][kind] += 1;
+                }
+            }
+        }
+        if draft.has_sequences() {
+            self.sequence_tally.add(&numbers);
+        }
+        let counts = counts.all();
+        for (scope, counts) in draft.scopes.iter().zip(&*counts) {
+            scope.state.tally.add(counts);
+        }
+        if counts.iter().any(|c| c[DUPLICATE] > 0) {
+            self.count_duplicates(draft, verdicts, counts, now_ms);
+        }
+    }
+
+    /// Counts what was done with an item's claim, if anything. Taking one answers a message.
+    fn is_answer(&self, draft: &Draft, item: &Item, verdict: &Verdict) -> bool {
+        match draft.more(item).and_then(|more| more.claim.as_ref()) {
+            None => true,
+            Some(op) => {
+                self.counters.claim(op, verdict);
+                matches!(op, ClaimOp::Take)
+            }
+        }
+    }
+
+    /// Counts a batch of ids of one scope that are all first seen.
+    pub(super) fn count_all_first(&self, draft: &Draft) {
+        if let Some(scope) = draft.scopes.first() {
+            let mut counts = Counts::default();
+            counts[FIRST] = draft.items.len() as u64;
+            scope.state.tally.add(&counts);
+        }
+    }
+
+    /// Counts duplicates by where they come from, if that was asked for.
+    fn count_duplicates(
+        &self,
+        draft: &Draft,
+        verdicts: &[Verdict],
+        counts: &[Counts],
+        now_ms: u64,
+    ) {
+        let Some(duplicates) = &self.duplicates else {
+            return;
+        };
+        let scopes = draft.scopes.iter().zip(counts);
+        let scopes = scopes.map(|(scope, counts)| (&*scope.state.name, counts[DUPLICATE]));
+        let items = draft.items.iter().zip(verdicts);
+        let repeated = items.filter(|(_, verdict)| verdict.is_duplicate());
+        let sources = repeated.filter_map(|(item, _)| {
+            let source = item.source.as_ref()?;
+            std::str::from_utf8(draft.get(source)).ok()
+        });
+        duplicates.add(now_ms, scopes.filter(|(_, n)| *n > 0), sources);
     }
 }

@@ -28,6 +28,8 @@ use super::write::{Bytes, Op, StoredOp, What, When, Write};
 pub(crate) struct DraftCaps {
     pub(crate) items: usize,
     pub(crate) bytes: usize,
+    /// Whether the sources of ids count, also where the scope keeps none.
+    pub(crate) sources: bool,
 }
 
 /// A batch that is being filled.
@@ -209,7 +211,7 @@ impl Draft {
         let id_bytes = id.bytes.filter(|_| usable).unwrap_or_default();
         let source = id
             .source
-            .filter(|_| usable && self.scopes[scope as usize].policy.sources);
+            .filter(|_| usable && (caps.sources || self.scopes[scope as usize].policy.sources));
         let item = Item {
             scope,
             id: self.push(id_bytes, caps),

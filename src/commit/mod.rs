@@ -35,6 +35,7 @@ mod settle;
 mod sighting;
 mod submit;
 mod tally;
+mod times;
 mod tx;
 mod write;
 
@@ -43,14 +44,16 @@ use std::time::Duration;
 
 use crate::catalog::{Catalog, ScopeState, TableState};
 use crate::claims::{Claims, claim_key};
-use crate::clock;
+use crate::clock::{self, Stopwatch};
 use crate::engine::Rep;
 use crate::error::{Error, ErrorKind, Recorded, Result};
 use crate::index::{Index, LogBuilder, Probe, Scratch, Tiers};
+use crate::meter::{Duplicates, Tally as VerdictTally};
 use crate::options::Durability;
 use crate::position::Position;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, RwLock};
+use crate::trace::span;
 use crate::verdict::{Sighting, Verdict, Verdicts};
 
 pub(crate) use amend::{Amended, Amendment, Telling};
@@ -78,6 +81,7 @@ use holds::{HoldError, Holds};
 use need::Extent;
 use queue::Queue;
 use sequences::Evicted;
+use times::Times;
 use write::What;
 
 /// Everything that commits go through.
@@ -86,6 +90,11 @@ pub(crate) struct Committer {
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) claims: Claims,
     pub(crate) counters: Counters,
+    /// Verdicts on numbers of producers.
+    sequence_tally: VerdictTally,
+    /// Duplicates by source and scope, if asked for.
+    pub(crate) duplicates: Option<Duplicates>,
+    pub(crate) times: Times,
     pub(crate) wait_max: Duration,
     pub(crate) closures_twice: bool,
     ids: Arc<Holds>,
@@ -108,6 +117,7 @@ impl Committer {
         index: Arc<Index>,
         catalog: Arc<Catalog>,
         claims: Claims,
+        duplicates: Option<Duplicates>,
         (wait_max, closures_twice): (Duration, bool),
         audit_rules: AuditRules,
     ) -> Committer {
@@ -123,6 +133,9 @@ impl Committer {
             catalog,
             claims,
             counters: Counters::default(),
+            sequence_tally: VerdictTally::default(),
+            duplicates,
+            times: Times::default(),
             wait_max,
             closures_twice,
             ids,
@@ -155,9 +168,16 @@ impl Committer {
         held: &mut Option<Decision>,
         level: Durability,
     ) -> Result<Verdicts> {
+        let watch = Stopwatch::start();
+        let span = span!(DEBUG, "commit", { items = draft.items.len() }, [first]);
         let (verdicts, mark) = self.write(draft, held, level)?;
         if let Some(mark) = mark {
             self.wait_synced(mark)?;
+        }
+        self.times.at(level).record(watch.elapsed());
+        if cfg!(feature = "tracing") {
+            let first = verdicts.iter().filter(|v| v.is_first()).count();
+            span.record("first", first as u64);
         }
         Ok(verdicts)
     }
@@ -261,7 +281,7 @@ impl Committer {
         };
         if log.is_empty() && out.is_empty() {
             // Step 7: nothing to write.
-            self.count(draft, &settled.verdicts);
+            self.count(draft, &settled.verdicts, decision.now_ms);
             self.counters
                 .unkeyed
                 .fetch_add(settled.unkeyed, Ordering::Relaxed);
@@ -297,7 +317,11 @@ impl Committer {
             }
         };
         self.claims.apply(changes);
-        self.count(draft, &settled.verdicts);
+        if settled.is_all_first {
+            self.count_all_first(draft);
+        } else {
+            self.count(draft, &settled.verdicts, decision.now_ms);
+        }
         self.counters.commit(ids, settled.unkeyed);
         Ok((settled.verdicts, outcome))
     }

@@ -1,13 +1,13 @@
 //! A store's counters and sizes as one picture.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use crate::clock::ClockState;
 use crate::error::Result;
 use crate::index::FOR_EVER_MS;
 use crate::stats::{
-    BackgroundStats, ClaimStats, FilterStats, GenerationStats, SequenceStats, Stats, TierStats,
-    VerdictStats,
+    BackgroundStats, ClaimStats, FilterStats, GenerationStats, Health, ScopeStats, SequenceStats,
+    Stats, SurgeStats, TierStats, TimeStats, VerdictStats,
 };
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,33 +15,23 @@ use super::Committer;
 
 impl Committer {
     /// What this store alone knows; the caller adds what stores share.
-    pub(crate) fn stats(&self, effective_time: SystemTime, clock: ClockState) -> Result<Stats> {
+    pub(crate) fn stats(&self, now_ms: u64, clock: ClockState) -> Result<Stats> {
+        let effective_time = UNIX_EPOCH + Duration::from_millis(now_ms);
         let c = &self.counters;
         let n = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let index = &self.index;
         let view = index.view();
         let generations = self.generations()?;
         let sealed: u64 = generations.iter().map(|g| g.ids_estimate).sum();
+        let (verdicts, scopes) = self.verdict_stats();
         let unsealed: u64 = view.segments.iter().map(|s| s.set().len() as u64).sum();
         Ok(Stats {
-            verdicts: VerdictStats {
-                first: n(&c.first),
-                duplicates: n(&c.duplicates),
-                in_progress: n(&c.in_progress),
-                refused: n(&c.refused),
-                bad_ids: n(&c.bad_ids),
-                declined: n(&c.declined),
-                payload_mismatches: n(&c.payload_mismatches),
-                failed: n(&c.failed),
-                dead_lettered: n(&c.dead_lettered),
-                outcome_unknown: n(&c.outcome_unknown),
-                late: n(&c.late),
-                fenced: n(&c.fenced),
-                unknown_producers: n(&c.unknown_producers),
-            },
+            verdicts,
+            scopes,
             sequences: SequenceStats {
                 producers: self.catalog.producers() as u64,
                 evicted: n(&c.producers_evicted),
+                verdicts: VerdictStats::from_counts(self.sequence_tally.read()),
             },
             claims: ClaimStats {
                 now: self.claims.len() as u64,
@@ -60,6 +50,9 @@ impl Committer {
                 generations: n(&c.from_disk),
                 generations_missed: n(&c.disk_missed),
             },
+            times: self.time_stats(),
+            top: self.duplicates.as_ref().map(|d| d.top(now_ms)),
+            surges: SurgeStats::default(),
             filters: self.filter_stats(),
             generations,
             live_ids_estimate: sealed + unsealed,
@@ -93,9 +86,39 @@ impl Committer {
             },
             effective_time,
             clock,
+            clock_freezes: index.time.freezes(),
+            health: Health::Ready,
             recovered_short: None,
             approximate_bytes: 0,
         })
+    }
+
+    /// Verdicts over all scopes, and of each that is not dropped.
+    fn verdict_stats(&self) -> (VerdictStats, Vec<ScopeStats>) {
+        let mut all = self.sequence_tally.read();
+        let mut scopes = Vec::new();
+        for scope in self.catalog.scopes_ever() {
+            let counts = scope.tally.read();
+            all.iter_mut().zip(counts).for_each(|(sum, n)| *sum += n);
+            if !scope.is_dropped() {
+                scopes.push(ScopeStats {
+                    name: scope.name.clone(),
+                    verdicts: VerdictStats::from_counts(counts),
+                });
+            }
+        }
+        (VerdictStats::from_counts(all), scopes)
+    }
+
+    fn time_stats(&self) -> TimeStats {
+        let counts = &self.index.counts;
+        TimeStats {
+            syncs: self.index.sync_times(),
+            seals: counts.seal_times.read(),
+            merges: counts.merge_times.read(),
+            drops: counts.drop_times.read(),
+            ..self.times.read()
+        }
     }
 
     fn generations(&self) -> Result<Vec<GenerationStats>> {

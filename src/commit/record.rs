@@ -149,7 +149,11 @@ impl Settling<'_, '_> {
                 .map_or(0, |c| c.row.attempt + u32::from(!is_taken)),
         };
         if let Some(dead) = more.and_then(|more| more.dead(refused)) {
-            let source = item.source.as_ref().map_or(&[][..], |s| self.draft.get(s));
+            let kept = item
+                .source
+                .as_ref()
+                .filter(|_| self.rules[item.scope as usize].sources);
+            let source = kept.map_or(&[][..], |s| self.draft.get(s));
             let row = DeadRow {
                 attempts: how.attempt.max(1),
                 first_ms: claim.map_or(self.decision.now_ms, |c| c.row.first_ms),

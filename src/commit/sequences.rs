@@ -363,6 +363,7 @@ impl Committer {
         }
         let caps = DraftCaps {
             items: 1,
+            sources: false,
             bytes: usize::MAX,
         };
         let mut draft = Draft::default();

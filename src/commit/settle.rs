@@ -71,6 +71,8 @@ pub(super) struct Settled<'a> {
     pub(super) producers: Producers<'a>,
     /// What the audit is to tell, and why it was done.
     pub(super) audits: Vec<(Event, String)>,
+    /// Whether it is known without looking that all are first seen, in one scope.
+    pub(super) is_all_first: bool,
 }
 
 /// The work of settling one batch.
@@ -172,6 +174,7 @@ impl Committer {
             changes,
             producers,
             audits,
+            is_all_first: false,
         })
     }
 
@@ -199,6 +202,7 @@ impl Committer {
             changes: Vec::new(),
             producers: Producers::default(),
             audits: Vec::new(),
+            is_all_first: true,
         }))
     }
 

@@ -17,6 +17,7 @@ use std::thread::JoinHandle;
 
 use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
 
+use crate::clock::Stopwatch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Durability;
 use crate::sync::{Condvar, Mutex};
@@ -34,6 +35,8 @@ struct Job {
     done: Arc<Promise>,
     /// Failures of its sources, in the order of its resume points, when it was submitted.
     failures: Vec<u64>,
+    /// Since it was submitted.
+    watch: Stopwatch,
 }
 
 /// Failures by source: how many, and the last one.
@@ -144,6 +147,7 @@ impl Lane {
             level,
             done: Arc::clone(&done),
             failures,
+            watch: Stopwatch::start(),
         };
         let mut lane = self.running.lock();
         if lane.is_none() {
@@ -182,7 +186,14 @@ impl Lane {
     }
 }
 
-type Written = (Arc<Promise>, Verdicts, Option<Unsynced>);
+/// A commit that is written.
+struct Written {
+    done: Arc<Promise>,
+    verdicts: Verdicts,
+    mark: Option<Unsynced>,
+    level: Durability,
+    watch: Stopwatch,
+}
 
 fn start(committer: &Arc<Committer>, failures: &Arc<Failures>) -> Result<Running> {
     let (jobs, taken) = unbounded::<Job>();
@@ -222,7 +233,13 @@ fn write_all(
             .and_then(|()| committer.write(&mut job.draft, &mut job.held, job.level));
         match outcome {
             Ok((verdicts, mark)) => {
-                let sent = written.send((job.done, verdicts, mark));
+                let sent = written.send(Written {
+                    done: job.done,
+                    verdicts,
+                    mark,
+                    level: job.level,
+                    watch: job.watch,
+                });
                 debug_assert!(sent.is_ok(), "the syncing thread ends after this one");
             }
             Err(error) => {
@@ -250,8 +267,14 @@ fn not_behind_a_failure(job: &Job, failures: &Failures) -> Result<()> {
 }
 
 fn sync_all(committer: &Committer, written: &Receiver<Written>) {
-    for (done, verdicts, mark) in written {
-        let synced = mark.map_or(Ok(()), |mark| committer.wait_synced(mark));
-        done.settle(synced.map(|()| verdicts));
+    for commit in written {
+        let synced = commit
+            .mark
+            .map_or(Ok(()), |mark| committer.wait_synced(mark));
+        if synced.is_ok() {
+            let times = &committer.times;
+            times.at(commit.level).record(commit.watch.elapsed());
+        }
+        commit.done.settle(synced.map(|()| commit.verdicts));
     }
 }

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use crate::catalog::TableState;
-use crate::clock;
+use crate::clock::{self, Stopwatch};
 use crate::engine::Rep;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Durability;
@@ -289,15 +289,16 @@ impl Committer {
         mut tx: TxState,
         level: Durability,
     ) -> Result<Verdict> {
+        let watch = Stopwatch::start();
         let mut refusal = None;
         let mut result = tx.result.take();
         let mut dead = tx.dead.take();
         if let Some(write) = tx.refused {
             tx.overlay.undo(&tx.mark, &mut tx.rows);
             let Some(fallback) = tx.fallback.take() else {
-                self.counters
-                    .verdicts(&[Verdict::Refused(Refusal::new(write, false))]);
-                return Ok(Verdict::Refused(Refusal::new(write, false)));
+                let refused = Verdict::Refused(Refusal::new(write, false));
+                self.count(draft, std::slice::from_ref(&refused), decision.now_ms);
+                return Ok(refused);
             };
             self.fall_back(&mut tx, &fallback)?;
             refusal = Some(Refusal::new(write, true));
@@ -307,7 +308,7 @@ impl Committer {
             dead = fallback.dead_of_first();
         }
         if tx.is_declined && refusal.is_none() {
-            self.counters.verdicts(&[Verdict::Declined(())]);
+            self.count(draft, &[Verdict::Declined(())], decision.now_ms);
             return Ok(Verdict::Declined(()));
         }
         if let Some(bytes) = &result {
@@ -331,7 +332,9 @@ impl Committer {
         } else {
             level
         };
-        let decide::Decision { held, room, .. } = decision;
+        let decide::Decision {
+            held, room, now_ms, ..
+        } = decision;
         room.check()?;
         let n = match self.append(&mut log, &mut tx.rows, level) {
             Ok(n) => n,
@@ -341,7 +344,7 @@ impl Committer {
             }
         };
         self.claims.apply(&changes);
-        self.counters.verdicts(std::slice::from_ref(&verdict));
+        self.count(draft, std::slice::from_ref(&verdict), now_ms);
         self.counters.commit(ids, unkeyed);
         drop(room);
         drop(tx.locks);
@@ -351,6 +354,7 @@ impl Committer {
                 held: vec![held],
             })?;
         }
+        self.times.at(level).record(watch.elapsed());
         Ok(verdict)
     }
 

@@ -8,8 +8,10 @@
 //! Failure: a failed sync is never retried. It poisons the store; every waiter learns that its
 //! commit's fate is unknown. While the disk is full nothing is synced (N1 in `space.rs`).
 
+use crate::clock::Stopwatch;
 use crate::engine::{Engine, failpoint};
 use crate::error::{Error, Result};
+use crate::meter::Histogram;
 use crate::poison::Poison;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex};
@@ -20,6 +22,8 @@ pub(crate) struct Durable {
     durable: AtomicU64,
     syncing: Mutex<bool>,
     synced: Condvar,
+    /// How long syncs took.
+    pub(super) times: Histogram,
 }
 
 impl Durable {
@@ -29,6 +33,7 @@ impl Durable {
             durable: AtomicU64::new(n),
             syncing: Mutex::new(false),
             synced: Condvar::new(),
+            times: Histogram::default(),
         }
     }
 
@@ -91,8 +96,10 @@ impl Durable {
     fn sync_now(&self, engine: &Engine, poison: &Poison) -> Result<()> {
         let mark = self.written();
         failpoint!("commit::before_sync");
+        let watch = Stopwatch::start();
         match engine.sync() {
             Ok(()) => {
+                self.times.record(watch.elapsed());
                 failpoint!("commit::after_sync");
                 self.durable.fetch_max(mark, Ordering::AcqRel);
                 Ok(())

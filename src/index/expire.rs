@@ -7,8 +7,10 @@
 
 use std::sync::Arc;
 
+use crate::clock::Stopwatch;
 use crate::engine::failpoint;
 use crate::error::Result;
+use crate::trace::span;
 
 use super::maintain::Maintenance;
 use super::seal::has_ended;
@@ -21,6 +23,9 @@ impl Index {
             if !has_ended(generation.slice, now) {
                 break;
             }
+            let watch = Stopwatch::start();
+            let (end_ms, ids) = (generation.slice.end_ms, generation.ids());
+            let _span = span!(INFO, "drop", {slice_end_ms = end_ms, ids = ids}, []);
             if !has_ended(generation.slice, self.time.persisted_ms()) {
                 self.persist_mark()?;
             }
@@ -38,6 +43,7 @@ impl Index {
                 .home()
                 .remove(&snapshot::name(generation.slice))?;
             Index::count(&self.counts.drops);
+            self.counts.drop_times.record(watch.elapsed());
         }
         Ok(())
     }

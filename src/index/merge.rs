@@ -14,8 +14,10 @@
 
 use std::sync::Arc;
 
+use crate::clock::Stopwatch;
 use crate::engine::failpoint;
 use crate::error::{Error, Result};
+use crate::trace::span;
 
 use super::Index;
 use super::maintain::{Garbage, Maintenance};
@@ -78,9 +80,13 @@ impl Index {
         generation: &Arc<Generation>,
         runs: Vec<Arc<Run>>,
     ) -> Result<Arc<Generation>> {
+        let watch = Stopwatch::start();
+        let end_ms = generation.slice.end_ms;
+        let span = span!(INFO, "merge", {slice_end_ms = end_ms, runs = runs.len()}, [ids]);
         self.persist_mark()?;
         failpoint!("merge::begun");
         let merged = self.write_merged(m, generation, &runs)?;
+        span.record("ids", merged.info.ids);
         failpoint!("merge::written");
         // Seals went on meanwhile.
         let grown = self.view().generation(generation.slice).cloned();
@@ -102,6 +108,7 @@ impl Index {
             run,
         }));
         Index::count(&self.counts.merges);
+        self.counts.merge_times.record(watch.elapsed());
         Ok(next)
     }
 

@@ -58,8 +58,10 @@ use std::time::Duration;
 use crate::clock::{Stopwatch, Timekeeper};
 use crate::engine::{Engine, Family, Rep};
 use crate::error::{Error, ErrorKind, Result};
+use crate::meter::Histogram;
 use crate::poison::Poison;
 use crate::resources::Resources;
+use crate::stats::DurationStats;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{ArcSwap, Condvar, Guard, Mutex};
 
@@ -119,6 +121,9 @@ pub(crate) struct Counts {
     pub(crate) replayed: AtomicU64,
     pub(crate) filters_loaded: AtomicU64,
     pub(crate) filters_rebuilt: AtomicU64,
+    pub(crate) seal_times: Histogram,
+    pub(crate) merge_times: Histogram,
+    pub(crate) drop_times: Histogram,
 }
 
 /// Bytes that nobody can guess: ids of runs and copies, the hash's seed.
@@ -198,6 +203,11 @@ impl Index {
     /// The last commit that was written.
     pub(crate) fn written(&self) -> u64 {
         self.durable.written()
+    }
+
+    /// How long syncs took.
+    pub(crate) fn sync_times(&self) -> DurationStats {
+        self.durable.times.read()
     }
 
     /// The last commit known to be durable.

@@ -14,9 +14,11 @@
 
 use std::sync::Arc;
 
+use crate::clock::Stopwatch;
 use crate::engine::{Family, Kind, Rep, failpoint};
 use crate::error::Result;
 use crate::memory;
+use crate::trace::span;
 
 use super::active::EntryAt;
 use super::maintain::{Ingested, Maintenance};
@@ -58,6 +60,9 @@ impl Index {
         let Some(segment) = view.segments.last().filter(|_| view.unsealed() > 0) else {
             return Ok(());
         };
+        let watch = Stopwatch::start();
+        let ids = segment.set().len();
+        let _span = span!(INFO, "seal", {segment = segment.number, ids = ids}, []);
         self.wait_for_gate();
         failpoint!("seal::gate_passed");
         self.mark_sealing(segment.last_n())?;
@@ -71,6 +76,7 @@ impl Index {
         m.condemned.push(Arc::clone(&segment.family));
         failpoint!("seal::before_drop");
         self.drop_condemned(m)?;
+        self.counts.seal_times.record(watch.elapsed());
         failpoint!("seal::dropped");
         self.room_may_have_changed();
         self.flush_rows(m)

@@ -76,13 +76,14 @@ const LEFTOVERS: [&str; 3] = [
 const LEFTOVER_MACROS: [&str; 3] = ["todo!", "unimplemented!", "dbg!"];
 
 /// Modules that everybody may name, and that name only each other.
-const LEAVES: [&str; 16] = [
+const LEAVES: &[&str] = &[
     "background",
     "clock",
     "error",
     "id",
     "key",
     "memory",
+    "meter",
     "poison",
     "policy",
     "position",
@@ -90,14 +91,16 @@ const LEAVES: [&str; 16] = [
     "raw",
     "report",
     "stats",
+    "surge",
     "sync",
+    "trace",
     "verdict",
     "why",
 ];
 
 /// Each layer and what it may name besides itself and the leaves. A module without a row is the
 /// library's face: it may name everything, and no module with a row may name it.
-const LAYERS: [(&str, &[&str]); 10] = [
+const LAYERS: &[(&str, &[&str])] = &[
     ("approx", &["front", "engine"]),
     ("engine", &[]),
     ("front", &[]),
