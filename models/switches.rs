@@ -86,12 +86,12 @@ pub(crate) const SWITCHES: &[Switch] = switches! {
 
     // Step 13: durable before the answer.
     "held until durable", "commit/mod.rs":
-    "let mark = (level == Durability::Synced).then(|| Unsynced {" =>
+    "let mark = n.map(|n| Unsynced {" =>
     "let mut held = held;
         if !crate::rules::is_kept(\"held until durable\") {
             held.release();
         }
-        let mark = (level == Durability::Synced).then(|| Unsynced {";
+        let mark = n.map(|n| Unsynced {";
 
     "mark before the sync", "index/durable.rs":
     "failpoint!(\"commit::after_sync\");" =>

@@ -7,6 +7,7 @@
 
 mod at_rest;
 mod rows;
+mod sequences;
 
 #[cfg(feature = "testing")]
 pub(crate) use rows::{scope_again, table_again};
@@ -20,9 +21,14 @@ use crate::policy::{Policy, Retention};
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::sync::{Mutex, RwLock};
 
+#[cfg(feature = "testing")]
+pub(crate) use sequences::sequences_again;
+
 pub(crate) use at_rest::check_at_rest;
+pub(crate) use sequences::SequencesState;
 
 use rows::{read_scopes, read_tables, table_row};
+use sequences::Spaces;
 
 /// Policy versions a scope may have: its retention may change so often, less one.
 const VERSIONS_MAX: usize = 255;
@@ -125,6 +131,7 @@ struct Inner {
     scopes: Vec<Arc<ScopeState>>,
     tables: Vec<(Arc<TableState>, Arc<Family>)>,
     next_table: u32,
+    spaces: Spaces,
 }
 
 impl Catalog {
@@ -172,6 +179,7 @@ impl Catalog {
             scopes,
             tables,
             next_table,
+            spaces: Spaces::load(&index)?,
         });
         Ok(Catalog { index, caps, inner })
     }

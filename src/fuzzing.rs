@@ -3,13 +3,14 @@
 //!
 //! Hidden, and of feature `testing` only: what is here follows the format and promises nothing.
 
-use crate::catalog::{scope_again, table_again};
+use crate::catalog::{scope_again, sequences_again, table_again};
 use crate::claims::{claim_again, dead_again};
 use crate::commit::audit_again;
 use crate::engine::Rep;
 use crate::error::Result;
 use crate::index::fuzzing as index;
 use crate::position::Position;
+use crate::sequence;
 use crate::store::Store;
 
 pub use crate::index::fuzzing::log_ids;
@@ -54,11 +55,15 @@ pub enum Stored {
     Claim,
     /// A dead letter.
     DeadLetter,
+    /// A space of sequences: its number (u16, big-endian), and its row.
+    Sequences,
+    /// What is known of a producer.
+    Producer,
 }
 
 impl Stored {
     /// All of them.
-    pub const ALL: [Stored; 18] = [
+    pub const ALL: [Stored; 20] = [
         Stored::Log,
         Stored::LogNumber,
         Stored::Page,
@@ -77,6 +82,8 @@ impl Stored {
         Stored::Audit,
         Stored::Claim,
         Stored::DeadLetter,
+        Stored::Sequences,
+        Stored::Producer,
     ];
 
     /// Whether one value has one form, so that what was read and is written again has the same
@@ -112,6 +119,11 @@ pub fn again(stored: Stored, bytes: &[u8]) -> Option<(String, Vec<u8>)> {
         Stored::Audit => audit_again(bytes),
         Stored::Claim => claim_again(bytes),
         Stored::DeadLetter => dead_again(bytes),
+        Stored::Sequences => sequences_again(bytes),
+        Stored::Producer => {
+            let producer = sequence::decode(bytes).ok()?;
+            Some((format!("{producer:?}"), sequence::encode(&producer)))
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 //! - [`Store`]: one open directory. [`Scope`]: a named space of ids with its own retention.
 //! - [`Scope::insert`]: one id. [`Scope::once`]: a closure that runs only for a first sight.
 //! - [`Batch`]: many ids, their rows, and the source's resume point, in one commit.
+//! - [`Sequences`]: producers that number their messages, in constant space each.
 //! - [`Table`]: the caller's rows; in a guarded one, conditions and closures never lose an
 //!   update.
 //! - [`Scope::claim`]: an id taken for work outside the store, with a lease, attempts and dead
@@ -76,6 +77,7 @@ mod plan;
 mod poison;
 mod policy;
 mod position;
+mod producer;
 #[cfg(feature = "raw")]
 mod raw;
 mod renewals;
@@ -83,6 +85,8 @@ mod report;
 mod resources;
 mod scope;
 mod scope_claims;
+mod sequence;
+mod sequences;
 mod stats;
 mod store;
 mod stores;
@@ -111,6 +115,7 @@ pub use options::{Durability, Options};
 pub use plan::{Load, Plan};
 pub use policy::{OnMissingId, OnUnknown, Policy, days};
 pub use position::Position;
+pub use producer::{BelowWindow, OnUnknownProducer, Partition, Producer, SequencePolicy};
 #[cfg(all(feature = "testing", feature = "raw"))]
 #[doc(hidden)]
 pub use raw::RocksEnv;
@@ -119,9 +124,10 @@ pub use raw::{RocksBatch, RocksOptions};
 pub use report::{Area, Checked, Fault, Progress, Remedy, Report};
 pub use resources::Resources;
 pub use scope::{Scan, Scope};
+pub use sequences::{ProducerState, Sequences};
 pub use stats::{
-    AsOf, BackgroundStats, ClaimStats, FilterStats, GenerationStats, Health, Stats, TierStats,
-    VerdictStats,
+    AsOf, BackgroundStats, ClaimStats, FilterStats, GenerationStats, Health, SequenceStats, Stats,
+    TierStats, VerdictStats,
 };
 #[cfg(feature = "testing")]
 pub use store::NextCommit;

@@ -35,6 +35,8 @@ pub enum Area {
     Table,
     /// A snapshot of an approximate scope.
     Approximate,
+    /// What is known of producers' sequences.
+    Producers,
 }
 
 impl fmt::Display for Area {
@@ -52,6 +54,7 @@ impl fmt::Display for Area {
             Area::DeadLetters => "dead letters",
             Area::Table => "table",
             Area::Approximate => "approximate scope",
+            Area::Producers => "producers",
         })
     }
 }

@@ -12,6 +12,8 @@ pub struct Stats {
     pub verdicts: VerdictStats,
     /// Claims.
     pub claims: ClaimStats,
+    /// Producer sequences.
+    pub sequences: SequenceStats,
     /// Items without an id that a policy let through.
     pub unkeyed: u64,
     /// Ids forgotten by request.
@@ -105,6 +107,22 @@ pub struct VerdictStats {
     pub dead_lettered: u64,
     /// Outcome unknown.
     pub outcome_unknown: u64,
+    /// Too old to tell.
+    pub late: u64,
+    /// Of an epoch that has ended.
+    pub fenced: u64,
+    /// Of a producer that is not known.
+    pub unknown_producers: u64,
+}
+
+/// Producer sequences.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SequenceStats {
+    /// Producers in memory, of the spaces that were asked for since the store was opened.
+    pub producers: u64,
+    /// Producers that went because there were too many.
+    pub evicted: u64,
 }
 
 /// Claims, and what was done with them.

@@ -42,6 +42,12 @@ pub enum Verdict<T = ()> {
     LeaseLost,
     /// The caller finished without recording the id.
     Declined(T),
+    /// Too old to tell whether it was seen: what would tell is gone. Set it aside.
+    Late(Sighting),
+    /// A later epoch of the producer has begun: whoever sent this may not go on.
+    Fenced,
+    /// The producer is not known and the policy does not let it in.
+    UnknownProducer,
 }
 
 /// What to do with the message. Closed for ever: match it without `_`.
@@ -179,7 +185,8 @@ impl Sighting {
         }
     }
 
-    /// When the id was first seen, by the store's clock, to the millisecond.
+    /// When the id was first seen, by the store's clock, to the millisecond. A sequence number
+    /// was seen then or before: it is when its producer last recorded one.
     #[must_use]
     pub fn first_seen_at(&self) -> SystemTime {
         UNIX_EPOCH + Duration::from_millis(self.first_seen_ms)
@@ -261,6 +268,8 @@ impl<T> Verdict<T> {
             Verdict::Refused(_) | Verdict::BadId(_) | Verdict::PayloadMismatch(_) => {
                 Action::DeadLetter
             }
+            Verdict::Late(_) | Verdict::UnknownProducer => Action::DeadLetter,
+            Verdict::Fenced => Action::Stop,
         }
     }
 
@@ -295,6 +304,9 @@ impl<T> Verdict<T> {
             Verdict::DeadLettered(s) => Verdict::DeadLettered(s),
             Verdict::OutcomeUnknown(s) => Verdict::OutcomeUnknown(s),
             Verdict::LeaseLost => Verdict::LeaseLost,
+            Verdict::Late(s) => Verdict::Late(s),
+            Verdict::Fenced => Verdict::Fenced,
+            Verdict::UnknownProducer => Verdict::UnknownProducer,
         }
     }
 }
@@ -381,5 +393,10 @@ mod tests {
         );
         let wait = Verdict::<()>::InProgress(InProgress::new(0));
         assert_eq!(wait.action(), Action::Retry(Duration::from_millis(1)));
+        assert_eq!(Verdict::<()>::Fenced.action(), Action::Stop);
+        let unknown = Verdict::<()>::UnknownProducer;
+        assert_eq!(unknown.action(), Action::DeadLetter);
+        let late = Verdict::<()>::Late(Sighting::new(5, None));
+        assert_eq!(late.action(), Action::DeadLetter);
     }
 }

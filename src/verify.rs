@@ -13,6 +13,7 @@ use crate::index::{AtRest, ScopeFacts};
 use crate::options::Options;
 use crate::position::Position;
 use crate::report::{Area, Findings, Progress, Remedy, Report};
+use crate::sequence;
 
 /// Checks a store that nobody has open, and says what is wrong and what can be done about it.
 /// Nothing in the directory changes; while it runs, nobody can open the store.
@@ -89,6 +90,12 @@ fn check(store: &AtRest, found: &mut Findings<'_>) -> Result<()> {
                 check_claim(scopes.as_deref(), area, key, value)
             });
         }
+    }
+    if let Some(family) = store.rows_family("producers") {
+        store.read_rows(family, Area::Producers, found, |key, value| {
+            sequence::split_key(key)?;
+            sequence::decode(value).map(drop)
+        });
     }
     for (_, family) in store.tables() {
         store.read_rows(family, Area::Table, found, |_, _| Ok(()));

@@ -4,6 +4,7 @@ use crate::index::{AtRest, ScopeFacts};
 use crate::report::{Area, Findings, Remedy};
 
 use super::rows::{read_scopes, read_tables};
+use super::sequences::read_sequences;
 
 /// The family that the catalog's rows are in.
 const META: &str = "meta";
@@ -30,6 +31,9 @@ pub(crate) fn check_at_rest(store: &AtRest, found: &mut Findings<'_>) -> Option<
                 }
             }
         }
+    }
+    if let Err(error) = read_sequences(meta) {
+        found.fault(Area::Catalog, META, error, Remedy::Restore);
     }
     match read_scopes(meta) {
         Ok(scopes) => {

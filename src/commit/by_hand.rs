@@ -13,7 +13,7 @@ use super::item::Item;
 use super::settle::Settling;
 use super::sighting::first_seen_ms;
 
-impl<'s> Settling<'s> {
+impl<'s> Settling<'_, 's> {
     fn dead_row(&self, item: &Item) -> Result<Option<DeadRow>> {
         let Some(family) = self.committer.index.book(Book::Dead) else {
             return Ok(None);

@@ -71,7 +71,7 @@ fn is_exhausted(row: &ClaimRow, policy: &Policy) -> bool {
         .is_some_and(|most| row.attempts() >= most)
 }
 
-impl Settling<'_> {
+impl Settling<'_, '_> {
     fn policy(&self, item: &Item) -> &Policy {
         &self.draft.scopes[item.scope as usize].policy
     }

@@ -112,7 +112,7 @@ impl Draft {
         caps: DraftCaps,
     ) {
         match self.items.get(item as usize) {
-            Some(of) if when != When::Always && !of.is_unkeyed => {}
+            Some(of) if when != When::Always && !of.is_unkeyed && !of.is_sequence => {}
             _ => {
                 let text = "only an item with an id can be dead-lettered";
                 return self.fail(Error::invalid(text));

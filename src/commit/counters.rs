@@ -20,7 +20,8 @@ macro_rules! counters {
 counters! {
     first, duplicates, in_progress, refused, bad_ids, declined, payload_mismatches,
     failed, dead_lettered, outcome_unknown, leases_lost, claims_taken, claims_completed,
-    claims_failed, claims_retried, claims_renewed, unkeyed, undecided, forgotten,
+    claims_failed, claims_retried, claims_renewed, late, fenced, unknown_producers,
+    producers_evicted, unkeyed, undecided, forgotten,
     from_active, from_filters, from_disk, disk_missed, filter_probes, false_positives, unfiltered,
     commits, ids_written,
 }
@@ -44,7 +45,7 @@ impl Counters {
 
     /// Counts the verdicts of a call that took effect.
     pub(crate) fn verdicts(&self, verdicts: &[Verdict]) {
-        let mut counts = [0_u64; 11];
+        let mut counts = [0_u64; 14];
         for verdict in verdicts {
             let kind = match verdict {
                 Verdict::First(()) => 0,
@@ -58,6 +59,9 @@ impl Counters {
                 Verdict::DeadLettered(_) => 8,
                 Verdict::OutcomeUnknown(_) => 9,
                 Verdict::LeaseLost => 10,
+                Verdict::Late(_) => 11,
+                Verdict::Fenced => 12,
+                Verdict::UnknownProducer => 13,
             };
             counts[kind] += 1;
         }
@@ -72,6 +76,9 @@ impl Counters {
         add(&self.dead_lettered, counts[8]);
         add(&self.outcome_unknown, counts[9]);
         add(&self.leases_lost, counts[10]);
+        add(&self.late, counts[11]);
+        add(&self.fenced, counts[12]);
+        add(&self.unknown_producers, counts[13]);
     }
 
     /// Counts what was done with a claim; taking one is an answer to a message as well.

@@ -348,8 +348,9 @@ impl Committer {
         }
         entry_of.resize(draft.items.len(), NONE);
         let mut also_of = Vec::new();
-        let usable =
-            |i: u32, item: &Item| item.bad.is_none() && !item.is_unkeyed && !left_out.contains(&i);
+        let usable = |i: u32, item: &Item| {
+            item.bad.is_none() && !item.is_unkeyed && !item.is_sequence && !left_out.contains(&i)
+        };
         let mut add = |item: u32, scope: u16, id: &Range<u32>| {
             let hash = self.index.ids.of(scope, draft.get(id));
             entries.push(Entry {

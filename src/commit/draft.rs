@@ -20,6 +20,7 @@ use crate::verdict::BadId;
 
 use super::decide::Entry;
 use super::item::{Item, More, ScopeUse, check_id};
+use super::sequences::{Run, SequencesUse};
 use super::write::{Bytes, Op, StoredOp, What, When, Write};
 
 /// How much a batch may hold.
@@ -34,6 +35,9 @@ pub(crate) struct DraftCaps {
 pub(crate) struct Draft {
     pub(crate) bytes: Vec<u8>,
     pub(crate) scopes: Vec<ScopeUse>,
+    /// Producers of sequences; one may be there more than once.
+    pub(super) runs: Vec<Run>,
+    pub(super) spaces: Vec<SequencesUse>,
     pub(crate) tables: Vec<Arc<TableState>>,
     pub(crate) items: Vec<Item>,
     /// Of the items that have more than most.
@@ -50,7 +54,7 @@ pub(crate) struct Draft {
     is_unconditional: bool,
     is_out_of_order: bool,
     /// Whether some item is more than a good id of the first one's length.
-    is_mixed: bool,
+    pub(super) is_mixed: bool,
     /// What the last commit was made with, for the next one's use.
     pub(super) spare: Spare,
 }
@@ -77,6 +81,8 @@ impl Draft {
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.scopes.clear();
+        self.runs.clear();
+        self.spaces.clear();
         self.tables.clear();
         self.items.clear();
         self.more.clear();
@@ -129,12 +135,9 @@ impl Draft {
 
     /// Sets the result of an item, or of its fallback; the last one given counts.
     pub(crate) fn set_result(&mut self, (item, when): (u32, When), bytes: &[u8], caps: DraftCaps) {
-        let Some(of) = self
-            .items
-            .get(item as usize)
-            .filter(|_| when != When::Always)
-        else {
-            return self.fail(Error::invalid("only an item has a result"));
+        let has_one = |of: &&Item| when != When::Always && !of.is_sequence;
+        let Some(of) = self.items.get(item as usize).filter(has_one) else {
+            return self.fail(Error::invalid("only an item with an id has a result"));
         };
         let checked = self.scopes[of.scope as usize].policy.check_result(bytes);
         if let Err(error) = checked {
@@ -454,6 +457,12 @@ impl Draft {
             return Err(Error::invalid(format!(
                 "scope {:?} was dropped",
                 scope.state.name
+            )));
+        }
+        if let Some(space) = self.spaces.iter().find(|s| s.state.is_dropped()) {
+            return Err(Error::invalid(format!(
+                "the sequences {:?} were dropped",
+                space.state.name
             )));
         }
         if let Some(table) = self.tables.iter().find(|t| t.is_dropped()) {

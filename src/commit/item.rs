@@ -22,11 +22,12 @@ pub(crate) struct ScopeUse {
     pub(crate) hash: IdHash,
 }
 
-/// One `once` of a batch.
+/// One `once` of a batch, or one `sequence`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Item {
-    /// Position in `Draft::scopes`.
+    /// Position in `Draft::scopes`; of a sequence, in `Draft::runs`.
     pub(crate) scope: u32,
+    /// The id; of a sequence, its number in 8 bytes.
     pub(crate) id: Bytes,
     pub(crate) also: Option<Bytes>,
     pub(crate) source: Option<Bytes>,
@@ -36,6 +37,7 @@ pub(crate) struct Item {
     pub(crate) is_unkeyed: bool,
     pub(crate) is_declined: bool,
     pub(crate) has_fallback: bool,
+    pub(crate) is_sequence: bool,
     /// Position in `Draft::more`, from 1; 0: there is no more.
     pub(super) more: u32,
 }

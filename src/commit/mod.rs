@@ -28,6 +28,7 @@ mod need;
 mod picture;
 mod queue;
 mod record;
+mod sequences;
 mod settle;
 mod sighting;
 mod submit;
@@ -59,6 +60,7 @@ pub(crate) use decide::Decision;
 pub(crate) use draft::{Draft, DraftCaps};
 pub(crate) use item::{ScopeUse, check_id};
 pub(crate) use lease::{load_claims, owned, taken};
+pub(crate) use sequences::SequencesUse;
 pub(crate) use sighting::sighting;
 pub(crate) use submit::{Lane, Submission};
 pub(crate) use tx::TxState;
@@ -70,6 +72,7 @@ use draft::Spare;
 use holds::{HoldError, Holds};
 use need::Extent;
 use queue::Queue;
+use sequences::Evicted;
 use write::What;
 
 /// Everything that commits go through.
@@ -85,6 +88,8 @@ pub(crate) struct Committer {
     queue: Queue,
     buffer: Buffer,
     audits: AtomicU64,
+    /// The last commit that recorded a sequence and must be synced before that is told.
+    sequences_synced: AtomicU64,
     /// Read by every commit, written to drop a table.
     tables: RwLock<()>,
 }
@@ -116,6 +121,7 @@ impl Committer {
             buffer: Buffer::default(),
             // Each audit row comes with a commit, so no later open starts at a number used.
             audits: AtomicU64::new(written),
+            sequences_synced: AtomicU64::new(0),
             tables: RwLock::new(()),
         }
     }
@@ -194,6 +200,7 @@ impl Committer {
         let spare = &draft.spare;
         let n = match written {
             // A duplicate waits for its original all the same (I5).
+            Outcome::Nothing if draft.has_sequences() => self.index.written(),
             Outcome::Nothing => before,
             Outcome::Written(n) => n,
             Outcome::Buffered => {
@@ -204,7 +211,12 @@ impl Committer {
             }
         };
         drop(room);
-        let mark = (level == Durability::Synced).then(|| Unsynced {
+        let n = if level == Durability::Synced {
+            Some(n)
+        } else {
+            self.unsynced_original(draft, &verdicts)
+        };
+        let mark = n.map(|n| Unsynced {
             n,
             held: vec![held],
         });
@@ -228,8 +240,14 @@ impl Committer {
         if may_be_open && draft.is_unconditional() {
             self.check_decided(draft, decision)?;
         }
-        let rows = self.lock_rows(draft)?;
+        let mut rows = self.lock_rows(draft)?;
         let settled = self.settle(draft, decision, log, out)?;
+        let evicted = match &mut rows {
+            Some(rows) if draft.has_sequences() => {
+                self.put_producers(&settled.producers, rows, out)?
+            }
+            _ => Evicted::default(),
+        };
         if log.is_empty() && out.is_empty() {
             // Step 7: nothing to write.
             self.count(draft, &settled.verdicts);
@@ -249,7 +267,16 @@ impl Committer {
             Outcome::Buffered
         } else {
             match self.append(log, out, level) {
-                Ok(n) => Outcome::Written(n),
+                Ok(n) => {
+                    // Before the rows are released: who holds them next must know of it.
+                    if draft.has_sequences() {
+                        self.take_over(settled.producers, evicted);
+                        if level == Durability::Synced {
+                            self.sequences_synced.fetch_max(n, Ordering::AcqRel);
+                        }
+                    }
+                    Outcome::Written(n)
+                }
                 Err(error) => {
                     keep_if_unknown(&error, [rows]);
                     return Err(error);
@@ -265,8 +292,9 @@ impl Committer {
     /// A batch with unconditional writes waits for ids that another caller holds or has claimed.
     fn check_decided(&self, draft: &Draft, decision: &Decision) -> Result<()> {
         let verdicts = self.preview(draft, decision)?;
-        let is_open = |verdict: &Verdict| matches!(verdict, Verdict::InProgress(_));
-        if !verdicts.iter().any(is_open) {
+        // Producers are locked later, and are decided then.
+        let mut all = verdicts.iter().zip(&draft.items);
+        if !all.any(|(v, item)| matches!(v, Verdict::InProgress(_)) && !item.is_sequence) {
             return Ok(());
         }
         self.counters.undecided.fetch_add(1, Ordering::Relaxed);
@@ -315,7 +343,7 @@ impl Committer {
 
     /// Step 6: the locks of the rows that guarded writes and resume points touch, sorted.
     fn lock_rows(self: &Arc<Self>, draft: &Draft) -> Result<Option<Held>> {
-        if !draft.has_guarded && draft.points.is_empty() {
+        if !draft.has_guarded && draft.points.is_empty() && !draft.has_sequences() {
             return Ok(None);
         }
         let guarded = draft.writes.iter().filter_map(|w| match &w.what {
@@ -326,7 +354,8 @@ impl Committer {
             What::Plain { .. } => None,
         });
         let points = draft.points.iter().map(|p| evaluate::point_hash(&p.0));
-        let wanted: Vec<u64> = guarded.chain(points).collect();
+        let producers = draft.runs.iter().map(|r| r.hash);
+        let wanted: Vec<u64> = guarded.chain(points).chain(producers).collect();
         let mut held = Held::new(self, self.rows.owner(), true);
         self.hold_rows(&mut held, &wanted)?;
         self.flush_buffer()?;

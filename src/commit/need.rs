@@ -31,11 +31,9 @@ pub(super) fn need(draft: &Draft, extent: Extent) -> (usize, usize) {
         };
         return (count, count * words_for_item(len, extras));
     }
-    let words = draft
-        .items
-        .iter()
-        .map(|item| item_words(draft, item, extent));
-    (draft.items.len(), words.sum())
+    let ids = || draft.items.iter().filter(|item| !item.is_sequence);
+    let words = ids().map(|item| item_words(draft, item, extent));
+    (ids().count(), words.sum())
 }
 
 fn result_max(policy: &Policy) -> Option<usize> {

@@ -6,7 +6,8 @@ use crate::clock::ClockState;
 use crate::error::Result;
 use crate::index::FOR_EVER_MS;
 use crate::stats::{
-    BackgroundStats, ClaimStats, FilterStats, GenerationStats, Stats, TierStats, VerdictStats,
+    BackgroundStats, ClaimStats, FilterStats, GenerationStats, SequenceStats, Stats, TierStats,
+    VerdictStats,
 };
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -34,6 +35,13 @@ impl Committer {
                 failed: n(&c.failed),
                 dead_lettered: n(&c.dead_lettered),
                 outcome_unknown: n(&c.outcome_unknown),
+                late: n(&c.late),
+                fenced: n(&c.fenced),
+                unknown_producers: n(&c.unknown_producers),
+            },
+            sequences: SequenceStats {
+                producers: self.catalog.producers() as u64,
+                evicted: n(&c.producers_evicted),
             },
             claims: ClaimStats {
                 now: self.claims.len() as u64,

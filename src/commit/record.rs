@@ -25,7 +25,7 @@ pub(super) struct How {
     pub(super) attempt: u32,
 }
 
-impl Settling<'_> {
+impl Settling<'_, '_> {
     /// Whether an item brings another payload than a record was made with. Where either has
     /// none there is nothing to compare.
     pub(super) fn is_other_payload(&self, item: &Item, extras: &[u8]) -> bool {

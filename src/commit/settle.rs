@@ -18,6 +18,7 @@ use super::draft::Draft;
 use super::evaluate::Overlay;
 use super::item::Item;
 use super::record::How;
+use super::sequences::Producers;
 use super::sighting::sighting;
 use super::write::{What, When, Write};
 
@@ -51,26 +52,32 @@ pub(super) enum Fate {
     Prolonged,
 }
 
+pub(super) fn in_progress() -> Verdict {
+    Verdict::InProgress(InProgress::new(ASK_AGAIN.as_millis() as u64))
+}
+
 /// How an item came out.
-enum Outcome {
+pub(super) enum Outcome {
     Done,
     Refused { write: u32, settled: bool },
 }
 
 /// A settled batch.
-pub(super) struct Settled {
+pub(super) struct Settled<'a> {
     pub(super) verdicts: Verdicts,
     pub(super) unkeyed: u64,
     pub(super) changes: Vec<Change>,
+    pub(super) producers: Producers<'a>,
 }
 
 /// The work of settling one batch.
-pub(super) struct Settling<'a> {
+pub(super) struct Settling<'a, 'd> {
     pub(super) committer: &'a Committer,
-    pub(super) draft: &'a Draft,
+    pub(super) draft: &'d Draft,
     pub(super) decision: &'a Decision,
     pub(super) rules: Vec<Rules>,
     pub(super) fates: Vec<Fate>,
+    pub(super) producers: Producers<'d>,
     overlay: Overlay,
     pub(super) log: &'a mut LogBuilder,
     pub(super) rows: &'a mut Rep,
@@ -126,13 +133,13 @@ impl Committer {
     }
 
     /// The verdicts, with what they write in `log` and `rows`.
-    pub(super) fn settle(
+    pub(super) fn settle<'a>(
         &self,
-        draft: &Draft,
+        draft: &'a Draft,
         decision: &Decision,
         log: &mut LogBuilder,
         rows: &mut Rep,
-    ) -> Result<Settled> {
+    ) -> Result<Settled<'a>> {
         if let Some(settled) = self.settle_new(draft, decision, log)? {
             self.points(draft, rows)?;
             log.finish();
@@ -151,12 +158,14 @@ impl Committer {
         settling.always(writes)?;
         let unkeyed = settling.unkeyed;
         let changes = std::mem::take(&mut settling.changes);
+        let producers = settling.producers;
         self.points(draft, rows)?;
         log.finish();
         Ok(Settled {
             verdicts: Verdicts::new(verdicts),
             unkeyed,
             changes,
+            producers,
         })
     }
 
@@ -167,7 +176,7 @@ impl Committer {
         draft: &Draft,
         decision: &Decision,
         log: &mut LogBuilder,
-    ) -> Result<Option<Settled>> {
+    ) -> Result<Option<Settled<'static>>> {
         let Some(id_len) = draft.uniform().filter(|_| decision.is_all_new()) else {
             return Ok(None);
         };
@@ -182,22 +191,24 @@ impl Committer {
             verdicts: Verdicts::new(verdicts),
             unkeyed: 0,
             changes: Vec::new(),
+            producers: Producers::default(),
         }))
     }
 
-    fn settling<'a>(
+    fn settling<'a, 'd>(
         &'a self,
-        draft: &'a Draft,
+        draft: &'d Draft,
         decision: &'a Decision,
         log: &'a mut LogBuilder,
         rows: &'a mut Rep,
-    ) -> Result<Settling<'a>> {
+    ) -> Result<Settling<'a, 'd>> {
         Ok(Settling {
             committer: self,
             draft,
             decision,
             rules: self.rules(draft, decision.now_ms)?,
             fates: vec![Fate::Open; decision.entries()],
+            producers: Producers::of(draft),
             overlay: Overlay::default(),
             log,
             rows,
@@ -245,11 +256,14 @@ impl Committer {
     }
 }
 
-impl Settling<'_> {
+impl Settling<'_, '_> {
     /// One item's verdict; with its writes unless this is a preview.
     fn item(&mut self, i: u32, item: &Item, writes: Option<&[Write]>) -> Result<Verdict> {
         if let Some(bad) = item.bad {
             return Ok(Verdict::BadId(bad));
+        }
+        if item.is_sequence {
+            return self.sequence(item, writes);
         }
         if self.decision.is_in_progress(i) {
             let mut ms = ASK_AGAIN.as_millis() as u64;
@@ -350,7 +364,7 @@ impl Settling<'_> {
     }
 
     /// Makes an item's writes, or its fallback's if one is refused.
-    fn write(&mut self, item: &Item, writes: &[Write]) -> Result<Outcome> {
+    pub(super) fn write(&mut self, item: &Item, writes: &[Write]) -> Result<Outcome> {
         if writes.is_empty() {
             return Ok(Outcome::Done);
         }

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use firstseen::{
-    Durability, Error, Id, NextCommit, Options, Policy, Recorded, Resources, Scope, Store, Verdict,
-    days,
+    Durability, Error, Id, NextCommit, Options, Policy, Producer, Recorded, Resources, Scope,
+    SequencePolicy, Store, Verdict, days,
 };
 
 const LEVELS: [Durability; 3] = [
@@ -296,6 +296,65 @@ fn a_stock_is_never_oversold() {
             "{level:?}"
         );
         assert_eq!(scanned(&ids), 100);
+    }
+}
+
+/// Producers come to all threads at once, each number to two of them, beside more producers
+/// than are kept: each number is first once, and its row changes once.
+#[test]
+fn each_number_of_a_producer_is_first_once() {
+    for level in LEVELS {
+        let store = busy(level);
+        let policy = SequencePolicy::new().window_bits(4096);
+        let few = policy.clone().producers_max(8);
+        let (events, brief) = (
+            store.sequences("events", policy).unwrap(),
+            store.sequences("brief", few).unwrap(),
+        );
+        let counts = store.guarded_table("counts").unwrap();
+        std::thread::scope(|s| {
+            for thread in 0..THREADS {
+                let (store, events, brief, counts) = (&store, &events, &brief, &counts);
+                s.spawn(move || {
+                    for n in 0..100_u64 {
+                        let mut batch = store.batch();
+                        for turn in 0..3_u64 {
+                            let name = format!("p-{}", (thread + turn) % 3);
+                            let producer = Producer {
+                                name: &name,
+                                epoch: 1,
+                            };
+                            let n = (n << 1 | turn) * 2;
+                            batch
+                                .sequence(events, producer, n)
+                                .add(counts, &name, 1, ..);
+                        }
+                        let _ = batch.commit().unwrap();
+                        // Each makes another one go, never one that is in use.
+                        let name = format!("once-{thread}-{n}");
+                        let producer = Producer {
+                            name: &name,
+                            epoch: 1,
+                        };
+                        assert!(brief.accept(producer, 1).unwrap().is_first());
+                    }
+                });
+            }
+        });
+        // Whoever came at the same moment as others may have found none free to go.
+        let evicted = store.stats().unwrap().sequences.evicted;
+        let kept = brief.producers().unwrap().len() as u64;
+        assert_eq!(kept + evicted, THREADS * 100);
+        assert!(kept <= 8 + THREADS, "{kept}");
+        for n in 0..3 {
+            let name = format!("p-{n}");
+            let count = counts.get(&name).unwrap().and_then(|v| v.as_counter());
+            let numbers: std::collections::BTreeSet<u64> = (0..THREADS)
+                .flat_map(|thread| (0..3).filter(move |turn| (thread + turn) % 3 == n))
+                .flat_map(|turn| (0..100).map(move |i| (i << 1 | turn) * 2))
+                .collect();
+            assert_eq!(count, Some(numbers.len() as i64), "{name} {level:?}");
+        }
     }
 }
 

@@ -87,6 +87,13 @@ fn stored_bytes() -> Vec<(Stored, Vec<u8>)> {
     let sliding = Policy::sliding(minutes(5), minutes(50));
     let sliding = store.scope("sliding", sliding).expect("a scope");
     store.guarded_table("stock").expect("a table");
+    let events = firstseen::SequencePolicy::new().window_bits(64);
+    let events = store.sequences("events", events).expect("sequences");
+    for (name, epoch, n) in [("web-1", 1, 7), ("web-2", 3, 900)] {
+        let producer = firstseen::Producer { name, epoch };
+        let accepted = events.accept_all(producer, [n, n + 2, n + 1, n + 80]);
+        assert!(accepted.expect("numbers").iter().all(|v| v.is_first()));
+    }
     for round in ["old", "new"] {
         let mut batch = store.batch();
         for n in 0..6 {
@@ -152,12 +159,14 @@ fn row(family: &str, key: &[u8], value: &[u8]) -> Vec<(Stored, Vec<u8>)> {
                 (Stored::Class, "class/"),
                 (Stored::Scope, "scope/"),
                 (Stored::Table, "table/"),
+                (Stored::Sequences, "sequences/"),
             ];
             let mut kinds = kinds.into_iter();
             let row = kinds.find_map(|(kind, prefix)| Some((kind, keyed(after(prefix)?))));
             row.into_iter().collect()
         }
         Some("points") => vec![(Stored::Position, value.to_vec())],
+        Some("producers") => vec![(Stored::Producer, value.to_vec())],
         Some("audit") => vec![(Stored::Audit, keyed(key))],
         Some("claims") => vec![(Stored::Claim, value.to_vec())],
         Some("dead") => vec![(Stored::DeadLetter, value.to_vec())],

@@ -12,6 +12,8 @@ mod consume;
 mod hold;
 #[path = "../../examples/pay.rs"]
 mod pay;
+#[path = "../../examples/sequences.rs"]
+mod sequences;
 #[path = "../../examples/stock.rs"]
 mod stock;
 #[path = "../../examples/submit.rs"]
@@ -51,6 +53,12 @@ fn a_stock_is_never_oversold_by_closures() {
     let (taken, sold_out, left) = take::example().expect("the example runs");
     assert_eq!((taken, left), (10, Some(0)));
     assert!(sold_out >= 10, "{sold_out}");
+}
+
+#[test]
+fn numbered_clicks_count_once_and_a_former_run_is_fenced() {
+    let expected = (201, true, Some(101));
+    assert_eq!(sequences::example().expect("the example runs"), expected);
 }
 
 #[test]

@@ -76,7 +76,7 @@ const LEFTOVERS: [&str; 3] = [
 const LEFTOVER_MACROS: [&str; 3] = ["todo!", "unimplemented!", "dbg!"];
 
 /// Modules that everybody may name, and that name only each other.
-const LEAVES: [&str; 14] = [
+const LEAVES: [&str; 15] = [
     "background",
     "clock",
     "error",
@@ -86,6 +86,7 @@ const LEAVES: [&str; 14] = [
     "poison",
     "policy",
     "position",
+    "producer",
     "raw",
     "report",
     "stats",
@@ -95,18 +96,21 @@ const LEAVES: [&str; 14] = [
 
 /// Each layer and what it may name besides itself and the leaves. A module without a row is the
 /// library's face: it may name everything, and no module with a row may name it.
-const LAYERS: [(&str, &[&str]); 9] = [
+const LAYERS: [(&str, &[&str]); 10] = [
     ("approx", &["front", "engine"]),
     ("engine", &[]),
     ("front", &[]),
+    ("sequence", &[]),
     ("resources", &["engine"]),
     ("options", &["engine", "resources"]),
     ("index", &["front", "engine", "resources"]),
-    ("catalog", &["index", "engine"]),
+    ("catalog", &["index", "engine", "sequence"]),
     ("claims", &[]),
     (
         "commit",
-        &["catalog", "claims", "index", "engine", "options"],
+        &[
+            "catalog", "claims", "index", "engine", "options", "sequence",
+        ],
     ),
 ];
 

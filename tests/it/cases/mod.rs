@@ -26,6 +26,7 @@ mod recovery;
 mod results;
 mod retention;
 mod schema;
+mod sequences;
 mod space;
 mod submits;
 mod waits;

@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use firstseen::{
-    Durability, Error, Id, Position, Recorded, Table as RowTable, Tx, Verdict, Verdicts, Writes,
+    Durability, Error, Id, Position, Producer, Recorded, Table as RowTable, Tx, Verdict, Verdicts,
+    Writes,
 };
 
 use super::draft::incremented;
 use super::op::{
-    Batch, Closure, End, Finish, ID_BYTES_MAX, Item, Level, Name, Point, SOURCES, Step, Table,
-    WITH_PAYLOADS, WITH_RESULTS, Write, bare, give_out, id, key, payload, result, source, value,
+    Batch, Closure, End, Finish, ID_BYTES_MAX, Item, Level, Name, Number, Point, SOURCES, Step,
+    Table, WITH_PAYLOADS, WITH_RESULTS, Write, bare, give_out, id, key, payload, producer, result,
+    source, value,
 };
 use super::runner::{Called, Runner};
 use super::said::{CLOSURE, Said, kind, list, maybe_bytes};
@@ -71,7 +73,14 @@ impl Runner<'_> {
 
     pub(super) fn add(&self, real: &mut firstseen::Batch, scope: usize, item: &Item) {
         let owned = Owned::of(scope, item);
-        let mut writes = real.once(&self.scopes[scope], owned.id());
+        let name;
+        let mut writes = match item.name {
+            Name::Sequence(number) => {
+                name = producer(number.producer);
+                real.sequence(&self.numbers[number.space], told(number, &name), number.n)
+            }
+            _ => real.once(&self.scopes[scope], owned.id()),
+        };
         item.writes
             .iter()
             .for_each(|write| self.write(&mut writes, write));
@@ -247,7 +256,7 @@ impl Owned {
     pub(super) fn of(scope: usize, item: &Item) -> Owned {
         let bytes = match item.name {
             Name::Id(n) => Some(id(n)),
-            Name::Missing => None,
+            Name::Missing | Name::Sequence(_) => None,
             Name::Empty => Some(Vec::new()),
             Name::TooLong => Some(vec![b'x'; ID_BYTES_MAX + 1]),
         };
@@ -300,6 +309,21 @@ pub(super) fn durability(level: Level) -> Durability {
         Level::Buffered => Durability::Buffered,
         Level::Written => Durability::Written,
         Level::Synced => Durability::Synced,
+    }
+}
+
+fn told(number: Number, name: &str) -> Producer<'_> {
+    Producer {
+        name,
+        epoch: number.epoch,
+    }
+}
+
+impl Runner<'_> {
+    pub(super) fn admit(&self, number: Number) -> Called<String> {
+        let name = producer(number.producer);
+        let admitted = self.numbers[number.space].admit(told(number, &name), number.n)?;
+        Ok(admitted.to_string())
     }
 }
 

@@ -15,9 +15,10 @@ use std::collections::BTreeMap;
 
 use super::claims::Claims;
 use super::model::{Model, Seen};
+use super::numbers::Numbers;
 use super::op::{
-    Closure, End, ID_BYTES_MAX, Item, Keep, Name, Step, Table, UNKEYED, WITH_PAYLOADS,
-    WITH_RESULTS, Write, id, payload, result,
+    Closure, End, ID_BYTES_MAX, Item, Keep, Name, Number, PRODUCERS, Step, Table, UNKEYED,
+    WITH_PAYLOADS, WITH_RESULTS, Write, id, payload, result,
 };
 use super::rows::Rows;
 use super::said::{CLOSURE, INVALID, Kind, Said, maybe_bytes};
@@ -29,6 +30,7 @@ pub(super) struct Draft<'m> {
     /// Ids that another caller holds.
     foreign: &'m [(usize, Vec<u8>)],
     pub(super) rows: Rows,
+    pub(super) numbers: Numbers,
     pub(super) ids: BTreeMap<(usize, Vec<u8>), Staged>,
     pub(super) claims: Claims,
     /// Whether what is being recorded was refused.
@@ -52,6 +54,7 @@ impl<'m> Draft<'m> {
             now_ms,
             foreign,
             rows: model.rows.clone(),
+            numbers: model.numbers.clone(),
             ids: BTreeMap::new(),
             claims: model.claims.clone(),
             is_refused: false,
@@ -67,6 +70,9 @@ impl<'m> Draft<'m> {
         item: &Item,
         writes: Option<&[Write]>,
     ) -> Result<Said, Kind> {
+        if let Name::Sequence(number) = item.name {
+            return self.sequence(number, item, writes);
+        }
         let unkeyed = match check(scope, item) {
             Ok(unkeyed) => unkeyed,
             Err(bad) => return Ok(Said::Bad(bad)),
@@ -102,6 +108,38 @@ impl<'m> Draft<'m> {
         self.unkeyed += u64::from(unkeyed);
         self.record(scope, item, false);
         Ok(Said::First)
+    }
+
+    fn sequence(
+        &mut self,
+        number: Number,
+        item: &Item,
+        writes: Option<&[Write]>,
+    ) -> Result<Said, Kind> {
+        if number.producer == PRODUCERS {
+            return Ok(Said::Bad("empty"));
+        }
+        // Producers are not held before the commit.
+        let Some(writes) = writes else {
+            return Ok(Said::InProgress);
+        };
+        if let Some(said) = self.numbers.judge(number) {
+            return Ok(said);
+        }
+        if item.declined {
+            return Ok(Said::Declined);
+        }
+        let refused = self.write_all(writes)?;
+        let settled = match (refused, &item.if_refused) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(_), Some(fallback)) => self.write_all(fallback)?.is_none(),
+        };
+        if settled {
+            self.numbers.record(number, self.now_ms);
+            self.writes_rows = true;
+        }
+        Ok(refused.map_or(Said::First, |write| Said::Refused { write, settled }))
     }
 
     pub(super) fn write_all(&mut self, writes: &[Write]) -> Result<Option<usize>, Kind> {
@@ -294,6 +332,6 @@ pub(super) fn check(scope: usize, item: &Item) -> Result<bool, &'static str> {
         Name::Empty => Err("empty"),
         Name::TooLong => Err("too long"),
         Name::Id(n) if id(n).len() > ID_BYTES_MAX => Err("too long"),
-        Name::Id(_) => Ok(false),
+        Name::Id(_) | Name::Sequence(_) => Ok(false),
     }
 }

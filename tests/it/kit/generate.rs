@@ -7,8 +7,8 @@
 use arbitrary::{Arbitrary, Result, Unstructured};
 
 use super::op::{
-    Batch, Closure, Deciding, End, Ending, Failure, Finish, IDS, Item, Keep, Level, Name, Op,
-    Point, Results, SCOPES, SOURCES, Step, Table, Write,
+    Batch, Closure, Deciding, End, Ending, Failure, Finish, IDS, Item, Keep, Level, Name, Number,
+    Op, PRODUCERS, Point, Results, SCOPES, SOURCES, SPACES, Step, Table, Write,
 };
 
 /// The steps that bytes stand for, to their end.
@@ -64,7 +64,12 @@ impl<'a> Arbitrary<'a> for Op {
             144..168 => Op::Once(scope(u)?, bare_item(u)?, closure(u)?),
             168..182 => Op::Forget(scope(u)?, name(u)?),
             182..192 => Op::Peek(scope(u)?, name(u)?),
-            192..197 => Op::Scan(scope(u)?, maybe(u, 2, duration)?),
+            192..195 => Op::Scan(scope(u)?, maybe(u, 2, duration)?),
+            195 => Op::Admit(number(u)?),
+            196 => match once_in(u, 8)? {
+                true => Op::DropSequences(below(u, SPACES.len())?),
+                false => Op::Admit(number(u)?),
+            },
             197..200 => Op::Check,
             200..203 => Op::Rewind(below(u, SOURCES.len())?, u.int_in_range(0..=60)?),
             203..207 => Op::Alter(scope(u)?, keep(u)?),
@@ -177,9 +182,45 @@ fn item(u: Input<'_, '_>) -> Result<Item> {
     })
 }
 
+/// Numbers that mostly rise, of few producers; now and then far out of order.
+fn number(u: Input<'_, '_>) -> Result<Number> {
+    let space = below(u, SPACES.len())?;
+    let producer = match once_in(u, 40)? {
+        true => PRODUCERS,
+        false => u.int_in_range(0..=PRODUCERS - 1)?,
+    };
+    let n = match u.arbitrary::<u8>()? {
+        0..100 => u.int_in_range(0..=12)?,
+        100..180 => u.int_in_range(0..=70)?,
+        180..250 => u.int_in_range(60..=200)?,
+        250.. => u64::MAX - u.int_in_range(0..=90)?,
+    };
+    Ok(Number {
+        space,
+        producer,
+        epoch: u.int_in_range(0..=9)? / 4,
+        n,
+    })
+}
+
+/// An item of a batch: an id, or a sequence number.
+fn any_item(u: Input<'_, '_>) -> Result<Item> {
+    let item = item(u)?;
+    Ok(match once_in(u, 3)? {
+        true => Item {
+            name: Name::Sequence(number(u)?),
+            writes: item.writes,
+            if_refused: item.if_refused,
+            declined: item.declined,
+            ..Item::plain(Name::Missing)
+        },
+        false => item,
+    })
+}
+
 fn batch(u: Input<'_, '_>) -> Result<Batch> {
     Ok(Batch {
-        items: several(u, 6, |u| Ok((below(u, SCOPES.len())?, item(u)?)))?,
+        items: several(u, 6, |u| Ok((below(u, SCOPES.len())?, any_item(u)?)))?,
         always: maybe(u, 6, |u| several(u, 2, unconditional))?.unwrap_or_default(),
         points: maybe(u, 4, |u| several(u, 2, point))?.unwrap_or_default(),
         level: maybe(u, 3, level)?,

@@ -5,9 +5,9 @@ use std::time::Duration;
 use firstseen::Position;
 
 use super::calls::with_id;
-use super::op::{IDS, Item, Name, Point, SCOPES, SOURCES, Table, id};
+use super::op::{IDS, Item, Name, Point, SCOPES, SOURCES, SPACES, Table, id};
 use super::runner::{Called, Runner};
-use super::said::{Sight, Totals, entry, list, point, row};
+use super::said::{self, Sight, Totals, entry, list, point, row};
 
 impl Runner<'_> {
     pub(super) fn peek(&self, scope: usize, name: Name) -> Called<String> {
@@ -65,7 +65,8 @@ impl Runner<'_> {
             .map(|source| Ok(point(self.store.resume_point(source)?.map(given))))
             .collect::<Called<_>>()?;
         Ok(format!(
-            "{scans}\n  points {}\n  peeked {}\n  rows {}\n  claims {}",
+            "{scans}\n  producers {}\n  points {}\n  peeked {}\n  rows {}\n  claims {}",
+            list(&self.producers()?),
             list(&points),
             list(&peeks),
             list(&rows),
@@ -100,6 +101,19 @@ impl Runner<'_> {
         Ok(rows)
     }
 
+    fn producers(&self) -> Called<Vec<String>> {
+        let mut all = Vec::new();
+        for (space, numbers) in SPACES.iter().zip(&self.numbers) {
+            for p in numbers.producers()? {
+                let since = p.last_at.duration_since(self.start);
+                let last_ms = since.map_or(u64::MAX, |d| d.as_millis() as u64);
+                let marks = (p.high, p.gaps);
+                all.push(said::producer(space, &p.name, p.epoch, marks, last_ms));
+            }
+        }
+        Ok(all)
+    }
+
     pub(super) fn totals(&self) -> Called<Totals> {
         let stats = self.store.stats()?;
         let v = stats.verdicts;
@@ -111,6 +125,10 @@ impl Runner<'_> {
             refused: v.refused,
             bad_ids: v.bad_ids,
             declined: v.declined,
+            late: v.late,
+            fenced: v.fenced,
+            unknown_producers: v.unknown_producers,
+            evicted: stats.sequences.evicted,
             unkeyed: stats.unkeyed,
             forgotten: stats.forgotten,
             undecided: stats.undecided,

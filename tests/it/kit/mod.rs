@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `op` | the language: what a program may do |
 //! | `generate` | programs from bytes, so that a seed, a fuzzer and a crash test share them |
-//! | `model`, `draft`, `claims`, `rows`, `told` | what must be answered, in plain maps |
+//! | `model`, `draft`, `claims`, `rows`, `numbers`, `told` | what must be answered, in plain maps |
 //! | `runner`, `calls`, `claim_calls`, `look`, `dying` | the same on a real store |
 //! | `said` | answers as text, in which the two are compared |
 //! | `trial`, `shrink` | running both, and the least program that shows a difference |
@@ -19,6 +19,7 @@ mod dying;
 pub(crate) mod generate;
 mod look;
 pub(crate) mod model;
+mod numbers;
 pub(crate) mod op;
 mod rows;
 pub(crate) mod runner;

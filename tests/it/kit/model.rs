@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 
 use super::claims::Claims;
 use super::draft::{Draft, Staged, check, own};
+use super::numbers::Numbers;
 use super::op::{
-    Batch, Failure, Finish, Item, KEEPS, Keep, Name, Op, Point, SCOPES, Table, Write, bare,
-    give_out, id,
+    Batch, Failure, Finish, Item, KEEPS, Keep, Name, Number, Op, PRODUCERS, Point, SCOPES, Table,
+    Write, bare, give_out, id,
 };
 use super::rows::Rows;
 use super::said::{BUSY, INVALID, Kind, Said, Sight, Totals, UNDECIDED, UNKNOWN, list};
@@ -57,6 +58,7 @@ pub(crate) struct Model {
     pub(crate) now_ms: u64,
     pub(crate) keeps: [Keep; SCOPES.len()],
     pub(crate) rows: Rows,
+    pub(super) numbers: Numbers,
     pub(super) ids: BTreeMap<(usize, Vec<u8>), Seen>,
     pub(super) points: BTreeMap<usize, Point>,
     pub(super) held: Option<Held>,
@@ -72,6 +74,7 @@ impl Model {
             now_ms: 0,
             keeps: KEEPS,
             rows: Rows::default(),
+            numbers: Numbers::default(),
             ids: BTreeMap::new(),
             points: BTreeMap::new(),
             held: None,
@@ -111,6 +114,11 @@ impl Model {
                 Err(_) => failed(INVALID),
             },
             Op::Scan(scope, last_ms) => self.scan(*scope, *last_ms),
+            Op::Admit(number) => self.admit(*number),
+            Op::DropSequences(space) => {
+                self.numbers.0.retain(|(of, _), _| of != space);
+                "true".to_string()
+            }
             Op::Check => self.check(),
             Op::Rewind(source, to) => {
                 self.points.insert(*source, Point::Number(*to));
@@ -143,6 +151,25 @@ impl Model {
         }
     }
 
+    fn admit(&mut self, number: Number) -> String {
+        if number.producer == PRODUCERS {
+            return failed(INVALID);
+        }
+        let mut numbers = self.numbers.clone();
+        if !numbers.admit(number, self.now_ms) {
+            return "false".to_string();
+        }
+        let item = Item::plain(Name::Sequence(number));
+        match numbers.evict(&self.numbers, &[(0, item)]) {
+            Ok(evicted) => {
+                self.numbers = numbers;
+                self.totals.evicted += evicted;
+                "true".to_string()
+            }
+            Err(kind) => failed(kind),
+        }
+    }
+
     fn open_anew(&mut self) {
         self.held = None;
         self.totals = Totals::default();
@@ -167,12 +194,19 @@ impl Model {
         let foreign = self.foreign();
         let mut draft = Draft::new(self, self.now_ms, &foreign);
         let whatever = !batch.always.is_empty() || !batch.points.is_empty();
-        if whatever && preview(&mut draft, &batch.items).contains(&Said::InProgress) {
+        let mut said = preview(&mut draft, &batch.items)
+            .into_iter()
+            .zip(&batch.items);
+        let is_id = |item: &Item| !matches!(item.name, Name::Sequence(_));
+        if whatever && said.any(|(said, (_, i))| said == Said::InProgress && is_id(i)) {
             return Err(UNDECIDED);
         }
         let draft = Draft::new(self, self.now_ms, &foreign);
-        let (said, effects) = settle(draft, &batch.items, &batch.always)?;
+        let (said, mut effects) = settle(draft, &batch.items, &batch.always)?;
+        self.check_points(&batch.points)?;
+        let evicted = effects.numbers.evict(&self.numbers, &batch.items)?;
         self.commit(effects, &batch.points)?;
+        self.totals.evicted += evicted;
         said.iter().for_each(|s| self.totals.count(s));
         Ok(said)
     }
@@ -197,12 +231,8 @@ impl Model {
             .map_or_else(Vec::new, |held| held.ids.clone())
     }
 
-    /// Takes a commit over, unless one of its resume points goes back.
-    pub(super) fn commit(
-        &mut self,
-        effects: Effects,
-        points: &[(usize, Point)],
-    ) -> Result<(), Kind> {
+    /// Whether no resume point goes back.
+    fn check_points(&self, points: &[(usize, Point)]) -> Result<BTreeMap<usize, Point>, Kind> {
         let mut last = BTreeMap::new();
         for (source, next) in points {
             last.insert(*source, *next);
@@ -218,9 +248,20 @@ impl Model {
                 return Err(INVALID);
             }
         }
+        Ok(last)
+    }
+
+    /// Takes a commit over, unless one of its resume points goes back.
+    pub(super) fn commit(
+        &mut self,
+        effects: Effects,
+        points: &[(usize, Point)],
+    ) -> Result<(), Kind> {
+        let last = self.check_points(points)?;
         self.points.extend(last);
         self.rows = effects.rows;
         self.claims = effects.claims;
+        self.numbers = effects.numbers;
         for (key, staged) in effects.ids {
             let (Staged::Recorded(seen) | Staged::Prolonged(seen)) = staged;
             self.ids.insert(key, seen);
@@ -393,6 +434,7 @@ impl Model {
 pub(super) struct Effects {
     claims: Claims,
     rows: Rows,
+    numbers: Numbers,
     ids: BTreeMap<(usize, Vec<u8>), Staged>,
     unkeyed: u64,
     writes_rows: bool,
@@ -403,6 +445,7 @@ impl Effects {
         Effects {
             claims: draft.claims,
             rows: draft.rows,
+            numbers: draft.numbers,
             ids: draft.ids,
             unkeyed: draft.unkeyed,
             writes_rows: draft.writes_rows,

@@ -35,6 +35,10 @@ pub(crate) enum Op {
     Peek(usize, Name),
     /// `Scope::scan`, of the ids first seen within the last so many milliseconds.
     Scan(usize, Option<u64>),
+    /// `Sequences::admit`.
+    Admit(Number),
+    /// `Store::drop_sequences`, and a new space of that name.
+    DropSequences(usize),
     /// Everything there is to see: ids, rows, resume points, counts of verdicts.
     Check,
     /// `Store::rewind`.
@@ -96,6 +100,17 @@ pub(crate) enum Name {
     Missing,
     Empty,
     TooLong,
+    /// No id but a sequence number; only in batches. The item's scope says nothing then.
+    Sequence(Number),
+}
+
+/// A producer's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Number {
+    pub(crate) space: usize,
+    pub(crate) producer: u8,
+    pub(crate) epoch: u64,
+    pub(crate) n: u64,
 }
 
 /// An item, with what its message says.
@@ -248,6 +263,25 @@ pub(crate) const IDS: u8 = 200;
 pub(crate) const KEYS: u8 = 9;
 /// The sources of resume points.
 pub(crate) const SOURCES: [&str; 3] = ["orders/0", "orders/1", "clicks/0"];
+
+/// The spaces of sequences. The second lets no unknown producer in, and takes what is below the
+/// window for seen.
+pub(crate) const SPACES: [&str; 2] = ["events", "strict"];
+/// How many producers each knows.
+pub(crate) const PRODUCERS_MAX: [usize; 2] = [3, 10];
+/// How many producers there are; one more has no name.
+pub(crate) const PRODUCERS: u8 = 5;
+/// The window of each.
+pub(crate) const WINDOW: u64 = 64;
+
+/// A producer's name.
+pub(crate) fn producer(n: u8) -> String {
+    if n < PRODUCERS {
+        format!("producer-{n}")
+    } else {
+        String::new()
+    }
+}
 
 /// The bytes of an id: of several lengths, some like their neighbours.
 pub(crate) fn id(n: u8) -> Vec<u8> {

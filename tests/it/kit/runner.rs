@@ -6,16 +6,16 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use firstseen::{
-    Clock, Durability, Error, ManualClock, NextCommit, Options, Policy, Scope, Store,
-    Table as RowTable, Token, Verdict,
+    BelowWindow, Clock, Durability, Error, ManualClock, NextCommit, OnUnknownProducer, Options,
+    Policy, Producer, Scope, SequencePolicy, Sequences, Store, Table as RowTable, Token, Verdict,
 };
 
 use super::calls::{Owned, with_id};
 use super::claims::ATTEMPTS_MAX;
 use super::dying;
 use super::op::{
-    Batch, Failure, ID_BYTES_MAX, Item, KEEPS, Keep, LEASE_MS, LIMITED, Op, SCOPES, SOURCES, Table,
-    UNKEYED, WITH_PAYLOADS, WITH_RESULTS, WITH_SOURCES,
+    Batch, Failure, ID_BYTES_MAX, Item, KEEPS, Keep, LEASE_MS, LIMITED, Op, PRODUCERS_MAX, SCOPES,
+    SOURCES, SPACES, Table, UNKEYED, WINDOW, WITH_PAYLOADS, WITH_RESULTS, WITH_SOURCES,
 };
 use super::said::{Said, kind, list};
 
@@ -58,6 +58,7 @@ pub(crate) struct Runner<'a> {
     pub(crate) store: Store,
     pub(super) scopes: Vec<Scope>,
     pub(super) tables: [RowTable; 2],
+    pub(super) numbers: Vec<Sequences>,
     keeps: [Keep; SCOPES.len()],
     /// The held batch, which of its items were first, and the items' scopes.
     pub(super) held: Option<(firstseen::Batch, Vec<usize>, Vec<usize>)>,
@@ -92,6 +93,7 @@ impl<'a> Runner<'a> {
             store,
             scopes: Vec::new(),
             tables,
+            numbers: Vec::new(),
             keeps,
             held: None,
             tokens: BTreeMap::new(),
@@ -107,6 +109,8 @@ impl<'a> Runner<'a> {
 
     fn take_handles(&mut self) -> Called<()> {
         self.tables = tables(&self.store)?;
+        let numbers = (0..SPACES.len()).map(|s| sequences(&self.store, s));
+        self.numbers = numbers.collect::<Called<_>>()?;
         let scopes = (0..SCOPES.len()).map(|s| self.store.scope(SCOPES[s], self.policy(s)));
         self.scopes = scopes.collect::<Called<_>>()?;
         Ok(())
@@ -163,6 +167,21 @@ impl<'a> Runner<'a> {
             }),
             Op::Peek(scope, name) => self.peek(*scope, *name),
             Op::Scan(scope, last_ms) => self.scan(*scope, *last_ms),
+            Op::Admit(number) => self.admit(*number),
+            Op::DropSequences(space) => {
+                let found = self.store.drop_sequences(SPACES[*space])?;
+                let old = self.numbers[*space].clone();
+                self.numbers[*space] = sequences(&self.store, *space)?;
+                let stale = old.accept(
+                    Producer {
+                        name: "p",
+                        epoch: 0,
+                    },
+                    1,
+                );
+                assert!(stale.is_err(), "dropped sequences took a number: {stale:?}");
+                Ok(found.to_string())
+            }
             Op::Check => self.check(),
             Op::Rewind(source, to) => {
                 self.store.rewind(SOURCES[*source], *to, "a test")?;
@@ -272,6 +291,19 @@ fn tables(store: &Store) -> Called<[RowTable; 2]> {
         store.table(Table::Plain.name())?,
         store.guarded_table(Table::Guarded.name())?,
     ])
+}
+
+fn sequences(store: &Store, space: usize) -> Called<Sequences> {
+    let policy = SequencePolicy::new()
+        .window_bits(WINDOW as usize)
+        .producers_max(PRODUCERS_MAX[space]);
+    let policy = match space {
+        0 => policy,
+        _ => policy
+            .on_unknown(OnUnknownProducer::Refuse)
+            .below_window(BelowWindow::Duplicate),
+    };
+    store.sequences(SPACES[space], policy)
 }
 
 fn policy(scope: usize, keep: Keep) -> Policy {

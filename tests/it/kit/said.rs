@@ -36,6 +36,9 @@ pub(crate) enum Said {
     Failed(Sight),
     Dead(Sight),
     Unknown(Sight),
+    Late(Sight),
+    Fenced,
+    UnknownProducer,
 }
 
 /// A call that failed: the error's kind.
@@ -43,6 +46,7 @@ pub(crate) type Kind = &'static str;
 
 pub(crate) const INVALID: Kind = "Invalid";
 pub(crate) const BUSY: Kind = "Busy";
+pub(crate) const FULL: Kind = "Full";
 pub(crate) const UNDECIDED: Kind = "Undecided";
 pub(crate) const UNKNOWN: Kind = "Degraded, outcome unknown";
 /// The closure's own error.
@@ -58,6 +62,10 @@ pub(crate) struct Totals {
     pub(crate) refused: u64,
     pub(crate) bad_ids: u64,
     pub(crate) declined: u64,
+    pub(crate) late: u64,
+    pub(crate) fenced: u64,
+    pub(crate) unknown_producers: u64,
+    pub(crate) evicted: u64,
     pub(crate) unkeyed: u64,
     pub(crate) forgotten: u64,
     pub(crate) undecided: u64,
@@ -79,6 +87,9 @@ impl Totals {
             Said::Failed(_) => &mut self.failed,
             Said::Dead(_) => &mut self.dead,
             Said::Unknown(_) => &mut self.unknown,
+            Said::Late(_) => &mut self.late,
+            Said::Fenced => &mut self.fenced,
+            Said::UnknownProducer => &mut self.unknown_producers,
         };
         *counter += 1;
     }
@@ -118,6 +129,9 @@ impl Said {
             Verdict::Failed(seen) => Said::Failed(Sight::of(seen, start)),
             Verdict::DeadLettered(seen) => Said::Dead(Sight::of(seen, start)),
             Verdict::OutcomeUnknown(seen) => Said::Unknown(Sight::of(seen, start)),
+            Verdict::Late(seen) => Said::Late(Sight::of(seen, start)),
+            Verdict::Fenced => Said::Fenced,
+            Verdict::UnknownProducer => Said::UnknownProducer,
             _ => panic!("a verdict that the model does not know"),
         }
     }
@@ -183,6 +197,9 @@ impl fmt::Display for Said {
             Said::Failed(sight) => write!(f, "failed {sight}"),
             Said::Dead(sight) => write!(f, "dead {sight}"),
             Said::Unknown(sight) => write!(f, "unknown {sight}"),
+            Said::Late(sight) => write!(f, "late {sight}"),
+            Said::Fenced => f.write_str("fenced"),
+            Said::UnknownProducer => f.write_str("unknown producer"),
         }
     }
 }
@@ -215,6 +232,18 @@ pub(crate) fn point(point: Option<Point>) -> String {
 /// One entry of a scan.
 pub(crate) fn entry(id: &[u8], sight: &Sight) -> String {
     format!("{} {sight}", id.escape_ascii())
+}
+
+/// One producer.
+pub(crate) fn producer(
+    space: &str,
+    name: &str,
+    epoch: u64,
+    (high, gaps): (Option<u64>, u64),
+    last_ms: u64,
+) -> String {
+    let high = high.map_or_else(|| "nothing".to_string(), |high| high.to_string());
+    format!("{space} {name}: epoch {epoch} to {high}, {gaps} missing, at {last_ms}")
 }
 
 /// One row.

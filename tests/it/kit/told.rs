@@ -2,7 +2,7 @@
 
 use super::draft::own;
 use super::model::Model;
-use super::op::{IDS, Item, Name, SCOPES, SOURCES, id};
+use super::op::{IDS, Item, Name, SCOPES, SOURCES, SPACES, id, producer};
 use super::said::{self, entry, list, row};
 
 impl Model {
@@ -55,9 +55,19 @@ impl Model {
         let peeks: Vec<String> = peeks.collect();
         let scopes: String = scopes.collect();
         format!(
-            "{scopes}\n  points {}\n  peeked {}",
+            "{scopes}\n  producers {}\n  points {}\n  peeked {}",
+            list(&self.producers()),
             list(&points),
             list(&peeks)
         )
+    }
+
+    fn producers(&self) -> Vec<String> {
+        let all = self.numbers.0.iter().map(|((space, n), p)| {
+            let name = producer(*n);
+            let marks = (p.high(), p.gaps());
+            said::producer(SPACES[*space], &name, p.epoch, marks, p.last_ms)
+        });
+        all.collect()
     }
 }
