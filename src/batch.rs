@@ -45,9 +45,9 @@ use crate::verdict::Verdicts;
 /// # Ok(()) }
 /// ```
 pub struct Batch {
-    shared: Arc<Shared>,
-    draft: Draft,
-    held: Option<Decision>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) draft: Draft,
+    pub(crate) held: Option<Decision>,
     durability: Option<Durability>,
 }
 

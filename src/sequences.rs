@@ -4,10 +4,11 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::commit::{Draft, SequencesUse};
+use crate::batch::{Batch, Writes};
+use crate::commit::{Draft, SequencesUse, When};
 use crate::error::{Error, Result};
-use crate::producer::Producer;
-use crate::store::{Core, Shared};
+use crate::producer::{Producer, SequencePolicy};
+use crate::store::{Core, Shared, Store};
 use crate::sync::thread_local;
 use crate::verdict::{Verdict, Verdicts};
 
@@ -194,5 +195,101 @@ fn state(name: &[u8], known: &crate::sequence::Known) -> ProducerState {
         high: known.window.high(),
         gaps: known.window.gaps(),
         last_at: UNIX_EPOCH + Duration::from_millis(known.last_ms),
+    }
+}
+
+impl Store {
+    /// Makes a space of sequences, or finds the one of that name. Safe to call at every start.
+    /// The first call reads the space's producers: some microseconds each.
+    ///
+    /// # Errors
+    /// `Invalid` with all violations of the policy, or if the stored space has another window;
+    /// `Full` beyond `scopes_max`, which counts spaces of their own; `Damaged`.
+    pub fn sequences(&self, name: &str, policy: SequencePolicy) -> Result<Sequences> {
+        let core = self.shared.core()?;
+        let state = core.committer.catalog.sequences(name, &policy)?;
+        let policy = Arc::new(policy);
+        Ok(Sequences {
+            shared: Arc::clone(&self.shared),
+            used: SequencesUse { state, policy },
+        })
+    }
+
+    /// The names of the spaces of sequences it has.
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub fn sequences_names(&self) -> Result<Vec<String>> {
+        Ok(self.shared.core()?.committer.catalog.sequences_names())
+    }
+
+    /// A space of sequences as it is stored, for tools that look at a store; `None` if there is
+    /// no such.
+    ///
+    /// # Errors
+    /// `Closed`, `Damaged`.
+    pub fn existing_sequences(&self, name: &str) -> Result<Option<Sequences>> {
+        let core = self.shared.core()?;
+        let window = core.committer.catalog.sequences_window(name);
+        window
+            .map(|bits| self.sequences(name, SequencePolicy::new().window_bits(bits)))
+            .transpose()
+    }
+
+    /// Drops a space of sequences with its producers; false if there is none. Waits for commits
+    /// under way. Its handles get `Invalid` from then on; a new space of the name starts empty.
+    ///
+    /// # Errors
+    /// `Degraded`, `Closed`.
+    pub fn drop_sequences(&self, name: &str) -> Result<bool> {
+        self.shared.core()?.committer.drop_sequences(name)
+    }
+}
+
+impl Batch {
+    /// Adds a sequence number of a producer. What is written through the returned [`Writes`] is
+    /// committed only if the number is new, as with [`Batch::once`]. A batch may mix both, but
+    /// one with sequences can't be held ([`Batch::hold`]), and is never `Buffered`.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # use firstseen::{Options, Producer, SequencePolicy, Store};
+    /// # let store = Store::open(dir.path(), Options::new())?;
+    /// let events = store.sequences("events", SequencePolicy::new())?;
+    /// let clicks = store.guarded_table("clicks")?;
+    /// let producer = Producer { name: "web-3", epoch: 1 };
+    /// let mut batch = store.batch();
+    /// for n in [7, 8, 7] {
+    ///     batch.sequence(&events, producer, n).add(&clicks, "page", 1, ..);
+    /// }
+    /// let verdicts = batch.commit()?;
+    /// assert!(verdicts[2].is_duplicate());
+    /// # Ok(()) }
+    /// ```
+    pub fn sequence(&mut self, space: &Sequences, producer: Producer<'_>, n: u64) -> Writes<'_> {
+        let caps = self.shared.caps;
+        if self.held.is_some() {
+            self.draft
+                .fail(Error::invalid("a held batch takes no more items"));
+        }
+        if !Arc::ptr_eq(&space.shared, &self.shared) {
+            self.draft.fail(Error::foreign("the space of sequences"));
+        }
+        let item = self.draft.add_sequence(&space.used, producer, n, caps);
+        Writes::new(&self.shared, &mut self.draft, caps, (item, When::First))
+    }
+
+    /// Adds many sequence numbers of a producer, an item each, without writes of their own.
+    pub fn sequences(
+        &mut self,
+        space: &Sequences,
+        producer: Producer<'_>,
+        numbers: impl IntoIterator<Item = u64>,
+    ) -> &mut Batch {
+        for n in numbers {
+            self.sequence(space, producer, n);
+        }
+        self
     }
 }

@@ -202,10 +202,12 @@ fn assert_worked(work: &Work, programs: usize) {
         work.drops,
         work.replayed,
         work.generation_hits,
-        work.claims,
     ];
+    // These are rarer.
+    let rare = [work.claims, work.late, work.fenced, work.evicted];
     assert!(
-        programs < 2 || all.iter().all(|n| *n > 0),
+        (programs < 2 || all.iter().all(|n| *n > 0))
+            && (programs < 16 || rare.iter().all(|n| *n > 0)),
         "too little happened: {work:?}"
     );
 }

@@ -36,6 +36,10 @@ pub(crate) struct Work {
     pub(crate) replayed: u64,
     pub(crate) generation_hits: u64,
     pub(crate) claims: u64,
+    /// Numbers of producers that were late or fenced, and producers that went.
+    pub(crate) late: u64,
+    pub(crate) fenced: u64,
+    pub(crate) evicted: u64,
 }
 
 impl std::ops::AddAssign for Work {
@@ -46,6 +50,9 @@ impl std::ops::AddAssign for Work {
         self.replayed += other.replayed;
         self.generation_hits += other.generation_hits;
         self.claims += other.claims;
+        self.late += other.late;
+        self.fenced += other.fenced;
+        self.evicted += other.evicted;
     }
 }
 
@@ -130,6 +137,9 @@ impl<'a> Runner<'a> {
             drops: stats.background.drops,
             replayed: stats.background.replayed_ids,
             generation_hits: stats.tiers.generations,
+            late: stats.verdicts.late,
+            fenced: stats.verdicts.fenced,
+            evicted: stats.sequences.evicted,
             claims: stats.claims.completed + stats.claims.failed + stats.claims.retried,
         };
         Ok(work)
