@@ -12,9 +12,7 @@ use crate::error::{Error, Recorded, Result};
 use crate::id::Id;
 use crate::options::Durability;
 use crate::position::Position;
-use crate::producer::Producer;
 use crate::scope::Scope;
-use crate::sequences::Sequences;
 use crate::store::Shared;
 use crate::table::Table;
 use crate::verdict::Verdicts;
@@ -102,52 +100,6 @@ impl Batch {
         let item = lease.add_to(&mut self.draft, &lease.used, op, caps);
         self.draft.end_with(item, result.as_ref(), caps);
         Writes::new(&self.shared, &mut self.draft, caps, (item, When::First))
-    }
-
-    /// Adds a sequence number of a producer. What is written through the returned [`Writes`] is
-    /// committed only if the number is new, as with [`Batch::once`]. A batch may mix both, but
-    /// one with sequences can't be held ([`Batch::hold`]), and is never `Buffered`.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let dir = tempfile::tempdir()?;
-    /// # use firstseen::{Options, Producer, SequencePolicy, Store};
-    /// # let store = Store::open(dir.path(), Options::new())?;
-    /// let events = store.sequences("events", SequencePolicy::new())?;
-    /// let clicks = store.guarded_table("clicks")?;
-    /// let producer = Producer { name: "web-3", epoch: 1 };
-    /// let mut batch = store.batch();
-    /// for n in [7, 8, 7] {
-    ///     batch.sequence(&events, producer, n).add(&clicks, "page", 1, ..);
-    /// }
-    /// let verdicts = batch.commit()?;
-    /// assert!(verdicts[2].is_duplicate());
-    /// # Ok(()) }
-    /// ```
-    pub fn sequence(&mut self, space: &Sequences, producer: Producer<'_>, n: u64) -> Writes<'_> {
-        let caps = self.shared.caps;
-        if self.held.is_some() {
-            self.draft
-                .fail(Error::invalid("a held batch takes no more items"));
-        }
-        if !Arc::ptr_eq(&space.shared, &self.shared) {
-            self.draft.fail(Error::foreign("the space of sequences"));
-        }
-        let item = self.draft.add_sequence(&space.used, producer, n, caps);
-        Writes::new(&self.shared, &mut self.draft, caps, (item, When::First))
-    }
-
-    /// Adds many sequence numbers of a producer, an item each, without writes of their own.
-    pub fn sequences(
-        &mut self,
-        space: &Sequences,
-        producer: Producer<'_>,
-        numbers: impl IntoIterator<Item = u64>,
-    ) -> &mut Batch {
-        for n in numbers {
-            self.sequence(space, producer, n);
-        }
-        self
     }
 
     /// Writes that are committed whatever the verdicts. They take no conditions. Items added

@@ -11,7 +11,7 @@ use crate::approximate::ApproximateScope;
 use crate::background::Background;
 use crate::batch::Batch;
 use crate::catalog::ScopeState;
-use crate::commit::{DraftCaps, ScopeUse, SequencesUse};
+use crate::commit::{DraftCaps, ScopeUse};
 use crate::engine::Home;
 #[cfg(feature = "testing")]
 use crate::engine::Injection;
@@ -19,7 +19,6 @@ use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::policy::Policy;
 use crate::position::Position;
-use crate::producer::SequencePolicy;
 use crate::scope::Scope;
 use crate::sequences::Sequences;
 use crate::stats::{Health, Stats};
@@ -209,52 +208,6 @@ impl Store {
     /// `Degraded`, `Closed`.
     pub fn drop_scope(&self, name: &str) -> Result<bool> {
         self.shared.core()?.committer.drop_scope(name)
-    }
-
-    /// Makes a space of sequences, or finds the one of that name. Safe to call at every start.
-    /// The first call reads the space's producers: some microseconds each.
-    ///
-    /// # Errors
-    /// `Invalid` with all violations of the policy, or if the stored space has another window;
-    /// `Full` beyond `scopes_max`, which counts spaces of their own; `Damaged`.
-    pub fn sequences(&self, name: &str, policy: SequencePolicy) -> Result<Sequences> {
-        let core = self.shared.core()?;
-        let state = core.committer.catalog.sequences(name, &policy)?;
-        let policy = Arc::new(policy);
-        Ok(Sequences {
-            shared: Arc::clone(&self.shared),
-            used: SequencesUse { state, policy },
-        })
-    }
-
-    /// The names of the spaces of sequences it has.
-    ///
-    /// # Errors
-    /// `Closed`.
-    pub fn sequences_names(&self) -> Result<Vec<String>> {
-        Ok(self.shared.core()?.committer.catalog.sequences_names())
-    }
-
-    /// A space of sequences as it is stored, for tools that look at a store; `None` if there is
-    /// no such.
-    ///
-    /// # Errors
-    /// `Closed`, `Damaged`.
-    pub fn existing_sequences(&self, name: &str) -> Result<Option<Sequences>> {
-        let core = self.shared.core()?;
-        let window = core.committer.catalog.sequences_window(name);
-        window
-            .map(|bits| self.sequences(name, SequencePolicy::new().window_bits(bits)))
-            .transpose()
-    }
-
-    /// Drops a space of sequences with its producers; false if there is none. Waits for commits
-    /// under way. Its handles get `Invalid` from then on; a new space of the name starts empty.
-    ///
-    /// # Errors
-    /// `Degraded`, `Closed`.
-    pub fn drop_sequences(&self, name: &str) -> Result<bool> {
-        self.shared.core()?.committer.drop_sequences(name)
     }
 
     /// Makes a plain table, or finds the one of that name; also while the store is in use.
