@@ -40,7 +40,7 @@ impl Scope {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let dir = tempfile::tempdir()?;
     /// use firstseen::{days, Options, Policy, Store};
-    /// use std::time::SystemTime;
+    /// use std::time::{Duration, SystemTime};
     /// let store = Store::open(dir.path(), Options::new())?;
     /// let orders = store.scope("orders", Policy::remember(days(7)))?;
     /// # #[allow(clippy::disallowed_methods)]

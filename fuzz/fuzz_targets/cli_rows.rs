@@ -18,6 +18,8 @@ mod keys;
 mod reread;
 #[path = "../../src/bin/firstseen/rows.rs"]
 mod rows;
+#[path = "../../src/bin/firstseen/sides.rs"]
+mod sides;
 #[path = "../../src/bin/firstseen/sizes.rs"]
 mod sizes;
 #[path = "../../src/bin/firstseen/time.rs"]
