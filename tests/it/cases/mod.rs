@@ -132,7 +132,7 @@ fn now() -> Instant {
 }
 
 /// Waits until something holds; a minute is too long.
-#[cfg(feature = "failpoints")]
+#[cfg(feature = "testing")]
 #[track_caller]
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let began = now();
