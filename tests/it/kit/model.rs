@@ -318,6 +318,15 @@ impl Model {
             points: finish.points.clone(),
             ..Batch::default()
         };
+        // It may have met a claim, which no resume point passes.
+        let said = preview(&mut Draft::new(self, held.now_ms, &[]), &batch.items);
+        if self.misused(&batch).is_ok()
+            && !batch.points.is_empty()
+            && said.contains(&Said::InProgress)
+        {
+            self.totals.undecided += 1;
+            return failed(UNDECIDED);
+        }
         let draft = Draft::new(self, held.now_ms, &[]);
         let outcome = match self.misused(&batch) {
             Ok(()) => settle(draft, &batch.items, &[]),
