@@ -110,7 +110,8 @@ impl Spaces {
     /// Reads them; removes the producers of those whose drop was cut short.
     pub(super) fn load(index: &Index) -> Result<Spaces> {
         let stored = read_sequences(&index.meta)?;
-        for space in stored.iter().filter(|s| s.dropped) {
+        let is_reader = index.poison.is_reader();
+        for space in stored.iter().filter(|s| s.dropped && !is_reader) {
             // They are never asked again; the next open tries once more.
             if let Err(error) = remove_producers(index, space.number) {
                 log::warn!("producers of dropped sequences stay: {error}");
