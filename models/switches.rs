@@ -156,7 +156,7 @@ pub(crate) const SWITCHES: &[Switch] = switches! {
         }
         if !taken.held.is_empty() {";
 
-    "buffered goes first", "commit/mod.rs":
+    "buffered goes first", "commit/reads.rs":
     "let family = table.family()?;
         match self.flush_buffer() {" =>
     "let family = table.family()?;

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use crate::engine::{Home, failpoint, sync_directory};
+use crate::engine::{Home, failpoint, patiently, sync_directory};
 use crate::error::{Error, ErrorKind, Result};
 
 const FLOOR: &str = "FLOOR";
@@ -45,7 +45,7 @@ impl Copy {
         let dir = to.with_file_name(name);
         fs::create_dir_all(&dir)?;
         let lock = File::open(&dir)?;
-        match lock.try_lock() {
+        match patiently(|| lock.try_lock()) {
             Ok(()) => {}
             Err(fs::TryLockError::Error(e)) => return Err(e.into()),
             Err(fs::TryLockError::WouldBlock) => {

@@ -35,6 +35,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use crate::engine::patiently;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Options;
 use crate::position::Position;
@@ -249,13 +250,13 @@ impl Backups {
 
     fn lock(&self) -> Result<File> {
         let file = self.lock_file()?;
-        self.locked(file.try_lock())?;
+        self.locked(patiently(|| file.try_lock()))?;
         Ok(file)
     }
 
     fn lock_shared(&self) -> Result<File> {
         let file = self.lock_file()?;
-        self.locked(file.try_lock_shared())?;
+        self.locked(patiently(|| file.try_lock_shared()))?;
         Ok(file)
     }
 

@@ -29,6 +29,7 @@ mod lease;
 mod need;
 mod picture;
 mod queue;
+mod reads;
 mod record;
 mod sequences;
 mod settle;
@@ -42,25 +43,23 @@ mod write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::catalog::{Catalog, ScopeState, TableState};
-use crate::claims::{Claims, claim_key};
+use crate::catalog::Catalog;
+use crate::claims::Claims;
 use crate::clock::{self, Stopwatch};
 use crate::engine::Rep;
 use crate::error::{Error, ErrorKind, Recorded, Result};
-use crate::index::{Index, LogBuilder, Probe, Scratch, Tiers};
+use crate::index::{Index, LogBuilder};
 use crate::meter::{Duplicates, Tally as VerdictTally};
 use crate::options::Durability;
-use crate::position::Position;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, RwLock};
 use crate::trace::span;
-use crate::verdict::{Sighting, Verdict, Verdicts};
+use crate::verdict::{Verdict, Verdicts};
 
 pub(crate) use amend::{Amended, Amendment, Telling};
 #[cfg(feature = "testing")]
 pub(crate) use audit::audit_again;
 pub(crate) use audit::{AuditRow, Event};
-pub(crate) use claim::claim_sighting;
 pub(crate) use claim_op::{ClaimOp, Settlement};
 pub(crate) use counters::Counters;
 pub(crate) use decide::Decision;
@@ -424,56 +423,6 @@ impl Committer {
                 Err(Error::closed())
             }
         }
-    }
-
-    /// The stored resume point of a source.
-    pub(crate) fn resume_point(&self, source: &str) -> Result<Option<Position>> {
-        let row = self.index.points.get(source.as_bytes())?;
-        row.map(|bytes| Position::decode(&bytes)).transpose()
-    }
-
-    /// What is known of an id now. Decides nothing.
-    pub(crate) fn peek(&self, scope: &ScopeState, id: &[u8]) -> Result<Option<Sighting>> {
-        // Claims first, as in every lookup: what ends one is in the index before it goes.
-        if scope.has_claims()
-            && let Some(claim) = self.claims.get(&claim_key(scope.number, id))
-            && claim.row.expiry_ms > self.index.time.now_ms()
-        {
-            return Ok(Some(claim_sighting(&claim.row)));
-        }
-        let hash = self.index.ids.of(scope.number, id);
-        let probe = Probe {
-            scope: scope.number,
-            classes: scope.classes(),
-            id,
-        };
-        let mut found = None;
-        let (mut scratch, mut tiers) = (Scratch::default(), Tiers::default());
-        self.index.lookup(
-            &[hash],
-            |_| probe,
-            &mut scratch,
-            &mut tiers,
-            |_, hit| found = Some(hit),
-        )?;
-        let now_ms = self.index.time.now_ms();
-        let hit = found.filter(|h| h.meta.is_duplicate_at(now_ms));
-        Ok(hit.map(|h| sighting(&h, &scope.versions())))
-    }
-
-    /// A row of a table, after what was buffered.
-    pub(crate) fn row(&self, table: &TableState, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let family = table.family()?;
-        match self.flush_buffer() {
-            // On a full disk what is buffered stays so, and is read from there.
-            Err(error) if error.kind() == ErrorKind::Full => {
-                if let Some(row) = self.buffer.row(family.number(), key) {
-                    return Ok(row);
-                }
-            }
-            flushed => flushed?,
-        }
-        Ok(family.get(key)?.map(|v| v.to_vec()))
     }
 
     /// Makes everything that returned before durable.

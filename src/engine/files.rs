@@ -55,6 +55,20 @@ macro_rules! in_memory {
     };
 }
 
+/// Tries a lock until it can be had, for a moment: a process that was just started from here holds
+/// copies of our open files until its program begins.
+pub(crate) fn patiently(
+    mut try_lock: impl FnMut() -> std::result::Result<(), fs::TryLockError>,
+) -> std::result::Result<(), fs::TryLockError> {
+    for _ in 0..LOCK_TRIES {
+        match try_lock() {
+            Err(fs::TryLockError::WouldBlock) => clock::pause(LOCK_PAUSE),
+            tried => return tried,
+        }
+    }
+    try_lock()
+}
+
 impl Home {
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn memory() -> Result<Home> {
@@ -233,12 +247,7 @@ impl Home {
             .create(true)
             .truncate(false)
             .open(self.dir.join(LOCK))?;
-        let mut tries = 0;
-        while tries < LOCK_TRIES && matches!(file.try_lock(), Err(fs::TryLockError::WouldBlock)) {
-            tries += 1;
-            clock::pause(LOCK_PAUSE);
-        }
-        match file.try_lock() {
+        match patiently(|| file.try_lock()) {
             Ok(()) => {
                 file.set_len(0)?;
                 write!(file, "{}", std::process::id())?;
@@ -260,7 +269,7 @@ impl Home {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(Error::from(e).context(LOCK)),
         };
-        match file.try_lock() {
+        match patiently(|| file.try_lock()) {
             Ok(()) => Ok(Some(file)),
             Err(fs::TryLockError::WouldBlock) => Err(self.already_open()),
             Err(fs::TryLockError::Error(e)) => Err(e.into()),

@@ -25,7 +25,7 @@ mod stand_in;
 
 pub(crate) use db::{Access, Engine, Kind, Recovery, Settings, TableFile};
 pub(crate) use family::{Blocks, Family, Rows};
-pub(crate) use files::{Home, sync_directory};
+pub(crate) use files::{Home, patiently, sync_directory};
 pub(crate) use footprint::Footprint;
 #[cfg(feature = "testing")]
 pub use inject::{Injected, Injection, Place};

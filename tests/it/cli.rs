@@ -8,3 +8,4 @@ mod rows;
 mod sides;
 mod upkeep;
 mod verify;
+mod work;

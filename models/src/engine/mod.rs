@@ -12,7 +12,7 @@ pub(crate) mod fault;
 pub(crate) mod memory;
 mod run_file;
 
-pub(crate) use crate::engine_parts::files::{Home, sync_directory};
+pub(crate) use crate::engine_parts::files::{Home, patiently, sync_directory};
 pub(crate) use crate::engine_parts::inject::{Injected, Injection, Place, at};
 pub(crate) use crate::engine_parts::rep::Rep;
 pub(crate) use db::{Access, Caches, Engine, FamilyTuning, Kind, Recovery, Settings, TableFile};

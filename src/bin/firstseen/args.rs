@@ -5,6 +5,8 @@
 
 #[path = "args/upkeep.rs"]
 mod upkeep;
+#[path = "args/work.rs"]
+mod work;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -19,6 +21,7 @@ pub(crate) use upkeep::{
     Backup, BackupAct, Bench, Checkpoint, Completions, Folder, Look, Man, Plan, Report, Restore,
     Stat,
 };
+pub(crate) use work::{ByHand, Claims, Dead, DeadAct, Sequences};
 
 /// Makes repeated rows and messages take effect once.
 #[derive(Debug, Parser)]
@@ -40,6 +43,9 @@ pub(crate) enum Verb {
     Reconcile(Reconcile),
     Audit(Audit),
     ResumePoints(ResumePoints),
+    Claims(Claims),
+    Dead(Dead),
+    Sequences(Sequences),
     Verify(Verify),
     /// The store's generations: when each ends, its ids, runs and bytes.
     Generations(Look),

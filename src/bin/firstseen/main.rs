@@ -43,6 +43,7 @@ mod stop;
 mod table;
 mod time;
 mod verify;
+mod work;
 
 use std::process::ExitCode;
 
@@ -64,6 +65,9 @@ fn main() -> ExitCode {
         Verb::Reconcile(args) => reconcile::run(args),
         Verb::Audit(args) => audit::run(args),
         Verb::ResumePoints(args) => resume_points::run(args),
+        Verb::Claims(args) => work::claims(args),
+        Verb::Dead(args) => work::dead(args),
+        Verb::Sequences(args) => work::sequences(args),
         Verb::Verify(args) => verify::run(args),
         Verb::Generations(args) => stat::run_generations(args),
         Verb::Checkpoint(args) => copies::checkpoint(args),

@@ -20,6 +20,15 @@ const RETENTION_DAYS: u64 = 7;
 
 /// Opens a store that exists.
 pub(crate) fn store(dir: &Path) -> Result<Store, Failure> {
+    open(dir, Options::new())
+}
+
+/// The same, for what is done by this person.
+pub(crate) fn store_as(dir: &Path, actor: &str) -> Result<Store, Failure> {
+    open(dir, Options::new().actor(actor))
+}
+
+fn open(dir: &Path, options: Options) -> Result<Store, Failure> {
     let mut entries = dir.read_dir().map_err(|error| Failure::file(dir, &error))?;
     if entries.next().is_none() {
         return Err(Failure::File(format!(
@@ -27,7 +36,7 @@ pub(crate) fn store(dir: &Path) -> Result<Store, Failure> {
             dir.display()
         )));
     }
-    Ok(Store::open(dir, Options::new())?)
+    Ok(Store::open(dir, options)?)
 }
 
 /// Opens a store only to be read, whoever has it open.

@@ -1,0 +1,76 @@
+//! Verbs about work that is under way or was given up: claims, dead letters, sequences.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Subcommand};
+
+use crate::failure::EXIT_CODES;
+
+use super::{Actor, Ids, Place};
+
+/// List a scope's claims: who waits, who works, whose outcome is unknown. Also while the store
+/// is in use.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Claims {
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// Look through a scope's dead letters, and end them.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Dead {
+    #[command(subcommand)]
+    pub(crate) act: DeadAct,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DeadAct {
+    /// List them, with the reasons. Also while the store is in use.
+    List {
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Everything about some, their payloads included.
+    Show {
+        #[command(flatten)]
+        place: Place,
+        #[command(flatten)]
+        ids: Ids,
+    },
+    /// Let their messages be worked on again. Audited.
+    Redrive(ByHand),
+    /// Remove them; their ids stay known until their time is over. Audited.
+    Purge(ByHand),
+}
+
+/// What is done to ids by request.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ByHand {
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// The reason, kept with the act.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) why: String,
+    #[command(flatten)]
+    pub(crate) actor: Actor,
+    #[command(flatten)]
+    pub(crate) ids: Ids,
+}
+
+/// List the producers of the spaces of sequences: epoch, highest number, gaps. Also while the
+/// store is in use.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Sequences {
+    /// The store's directory.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) store: PathBuf,
+    /// Only this space.
+    #[arg(long, value_name = "S")]
+    pub(crate) space: Option<String>,
+    /// One JSON object a line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
