@@ -4,6 +4,8 @@
 
 #[path = "../../src/bin/firstseen/args.rs"]
 mod args;
+#[path = "../../src/bin/firstseen/by_hand.rs"]
+mod by_hand;
 #[path = "../../src/bin/firstseen/csv.rs"]
 mod csv;
 #[path = "../../src/bin/firstseen/failure.rs"]
@@ -24,5 +26,7 @@ mod sides;
 mod sizes;
 #[path = "../../src/bin/firstseen/time.rs"]
 mod time;
+#[path = "../../src/bin/firstseen/upkeep.rs"]
+mod upkeep;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| reread::run(data));

@@ -3,11 +3,6 @@
 //! Only what can be told from the arguments alone is checked here (exit code 2); whether a key
 //! fits its input is found when the input is read.
 
-#[path = "args/upkeep.rs"]
-mod upkeep;
-#[path = "args/work.rs"]
-mod work;
-
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -17,11 +12,11 @@ use crate::failure::{EXIT_CODES, VERIFY_EXIT_CODES};
 pub(crate) use crate::sides::{Audit, Export, Import, Only, Reconcile, ResumePoints, RowArgs};
 use crate::time::{self, Retention, Time};
 
-pub(crate) use upkeep::{
+pub(crate) use crate::by_hand::{ByHand, Claims, Dead, DeadAct, Sequences};
+pub(crate) use crate::upkeep::{
     Backup, BackupAct, Bench, Checkpoint, Completions, Folder, Look, Man, Plan, Report, Restore,
     Stat,
 };
-pub(crate) use work::{ByHand, Claims, Dead, DeadAct, Sequences};
 
 /// Makes repeated rows and messages take effect once.
 #[derive(Debug, Parser)]

@@ -8,6 +8,7 @@
 mod args;
 mod audit;
 mod bench;
+mod by_hand;
 mod copies;
 mod csv;
 mod dedup;
@@ -42,6 +43,7 @@ mod stat;
 mod stop;
 mod table;
 mod time;
+mod upkeep;
 mod verify;
 mod work;
 

@@ -6,7 +6,7 @@ use clap::{Args as ClapArgs, Subcommand};
 
 use crate::failure::EXIT_CODES;
 
-use super::{Actor, Ids, Place};
+use crate::args::{Actor, Ids, Place};
 
 /// List a scope's claims: who waits, who works, whose outcome is unknown. Also while the store
 /// is in use.
