@@ -94,20 +94,21 @@ impl Committer {
     /// answers to messages.
     pub(super) fn count(&self, draft: &Draft, verdicts: &[Verdict], now_ms: u64) {
         let mut counts = Few::new(draft.scopes.len());
-        let mut numbers = Counts::default();
+        // Numbers of producers have no scope.
+        let (mut numbers, mut has_numbers) = (Counts::default(), false);
         for (item, verdict) in draft.items.iter().zip(verdicts) {
             if draft.has_claims && !self.is_answer(draft, item, verdict) {
                 continue;
             }
             if let Some(kind) = kind_of(verdict) {
                 if item.is_sequence {
-                    numbers[kind] += 1;
+                    (numbers[kind], has_numbers) = (numbers[kind] + 1, true);
                 } else {
                     counts.all()[item.scope as usize][kind] += 1;
                 }
             }
         }
-        if draft.has_sequences() {
+        if has_numbers {
             self.sequence_tally.add(&numbers);
         }
         let counts = counts.all();

@@ -208,7 +208,7 @@ fn a_scope_that_stores_no_results_refuses_one() {
     store_result(&store, &small, "a", b"xxx");
     let mut batch = store.batch();
     batch.always().result("x");
-    expect_invalid(batch.commit(), "only an item has a result");
+    expect_invalid(batch.commit(), "only an item with an id has a result");
     let large = Policy::forever().result_bytes_max(16_385);
     expect_invalid(store.scope("large", large), "result_bytes_max");
 }
