@@ -32,6 +32,8 @@ mod schema;
 mod sequences;
 mod sources;
 mod space;
+#[cfg(feature = "tracing")]
+mod spans;
 mod submits;
 mod waits;
 
