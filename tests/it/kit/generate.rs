@@ -55,7 +55,16 @@ impl<'a> Arbitrary<'a> for Op {
         let scope = |u: Input<'_, '_>| below(u, SCOPES.len());
         Ok(match u.arbitrary::<u8>()? {
             0..26 => Op::Insert(scope(u)?, bare_item(u)?),
-            26..33 => Op::Claim(scope(u)?, bare_item(u)?),
+            26..33 => {
+                let (scope, name) = claimed(u)?;
+                Op::Claim(
+                    scope,
+                    Item {
+                        name,
+                        ..bare_item(u)?
+                    },
+                )
+            }
             33..40 => claim_step(u)?,
             40..62 => Op::InsertAll(scope(u)?, several(u, 12, bare_item)?),
             62..118 => Op::Batch(batch(u)?),
@@ -89,9 +98,17 @@ impl<'a> Arbitrary<'a> for Op {
     }
 }
 
+/// A scope and an id for claims: few, so that they meet their own past.
+fn claimed(u: Input<'_, '_>) -> Result<(usize, Name)> {
+    if once_in(u, 4)? {
+        return Ok((below(u, SCOPES.len())?, name(u)?));
+    }
+    Ok((u.int_in_range(1..=3)?, Name::Id(u.int_in_range(0..=2)?)))
+}
+
 /// A step in the later life of a claim.
 fn claim_step(u: Input<'_, '_>) -> Result<Op> {
-    let (scope, name) = (below(u, SCOPES.len())?, name(u)?);
+    let (scope, name) = claimed(u)?;
     Ok(match u.int_in_range(0..=15)? {
         0..=3 => {
             let how = Ending::Complete(several(u, 2, write)?, u.arbitrary()?);
