@@ -107,7 +107,8 @@ impl Committer {
                 }
             }
         }
-        if draft.has_sequences() {
+        // A message without a producer's name is in no sequence, and is counted all the same.
+        if numbers != Counts::default() {
             self.sequence_tally.add(&numbers);
         }
         let counts = counts.all();
