@@ -95,20 +95,21 @@ impl Committer {
     pub(super) fn count(&self, draft: &Draft, verdicts: &[Verdict], now_ms: u64) {
         let mut counts = Few::new(draft.scopes.len());
         // Numbers of producers have no scope.
-        let (mut numbers, mut has_numbers) = (Counts::default(), false);
+        let mut numbers = Counts::default();
         for (item, verdict) in draft.items.iter().zip(verdicts) {
             if draft.has_claims && !self.is_answer(draft, item, verdict) {
                 continue;
             }
             if let Some(kind) = kind_of(verdict) {
                 if item.is_sequence {
-                    (numbers[kind], has_numbers) = (numbers[kind] + 1, true);
+                    numbers[kind] += 1;
                 } else {
                     counts.all()[item.scope as usize][kind] += 1;
                 }
             }
         }
-        if has_numbers {
+        // A message without a producer's name is in no sequence, and is counted all the same.
+        if numbers != Counts::default() {
             self.sequence_tally.add(&numbers);
         }
         let counts = counts.all();
