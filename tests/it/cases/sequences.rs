@@ -1,11 +1,15 @@
 //! Producers that number their messages (V6, R7): who is first, what is fenced, what goes.
 
+#[cfg(feature = "failpoints")]
+use firstseen::Durability;
 use firstseen::{
-    Action, BelowWindow, Durability, ErrorKind, Key, OnUnknownProducer, Options, Partition,
-    Producer, Recorded, SequencePolicy, Sequences, Store, Verdict,
+    Action, BelowWindow, ErrorKind, Key, OnUnknownProducer, Options, Partition, Producer, Recorded,
+    SequencePolicy, Sequences, Store, Verdict,
 };
 
-use super::{LEVELS, counter, expect_error, memory, ms, quiet, secs, timed, week};
+#[cfg(feature = "failpoints")]
+use super::secs;
+use super::{LEVELS, counter, expect_error, memory, ms, quiet, timed, week};
 
 fn of(name: &str, epoch: u64) -> Producer<'_> {
     Producer { name, epoch }
