@@ -85,8 +85,8 @@ pub(crate) fn work(words: &[&str]) {
     for (k, op) in steps(number(words[1])).iter().enumerate() {
         runner.step(op);
         tell(&format!("did {k}"));
-        if k % 40 == 20 {
-            copies::make(&runner.store, dir, &options(0), k / 40);
+        if k % 30 == 15 {
+            copies::make(&runner.store, dir, &options(0), k / 30);
         }
     }
     drop(runner);
