@@ -7,7 +7,7 @@ use super::Store;
 
 impl Store {
     /// The counters and sizes in Prometheus's text format, without a label for the store:
-    /// [`Stats::prometheus`] of [`Store::stats`]; see
+    /// [`Stats::prometheus`](crate::Stats::prometheus) of [`Store::stats`]; see
     /// [`prometheus`](crate::prometheus) for several stores. Costs what `stats` does.
     ///
     /// # Errors
@@ -43,7 +43,7 @@ impl Store {
     }
 
     /// Where the duplicates of the last minutes come from; `None` unless
-    /// [`Options::top_sources`] was set. Costs a look at each place of the window.
+    /// [`Options::top_sources`](crate::Options::top_sources) was set. Costs a look at each place of the window.
     ///
     /// # Errors
     /// `Closed`.
