@@ -43,7 +43,8 @@ impl Store {
     }
 
     /// Where the duplicates of the last minutes come from; `None` unless
-    /// [`Options::top_sources`](crate::Options::top_sources) was set. Costs a look at each place of the window.
+    /// [`Options::top_sources`](crate::Options::top_sources) was set. Costs a look at each place
+    /// of the window.
     ///
     /// # Errors
     /// `Closed`.

@@ -10,7 +10,9 @@ use std::collections::BTreeMap;
 
 use super::draft::{Draft, Staged, brought, check, own};
 use super::model::{Effects, Model, Seen, failed};
-use super::op::{Deciding, Ending, Item, Keep, LEASE_MS, LIMITED, Name, WITH_SOURCES, id, source};
+use super::op::{
+    Deciding, Ending, Item, Keep, LEASE_MS, LIMITED, Name, WITH_SOURCES, Write, id, source,
+};
 use super::said::{INVALID, Said, Sight};
 
 /// Attempts after which the limited scope gives an id up.
@@ -226,6 +228,9 @@ impl Model {
             ..claim.clone()
         };
         match how {
+            Ending::Complete(writes, _) if writes.iter().any(Write::is_misuse) => {
+                return failed(INVALID);
+            }
             Ending::Complete(writes, result) => {
                 match draft.write_all(writes) {
                     Ok(None) => {}

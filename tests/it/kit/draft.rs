@@ -218,8 +218,7 @@ impl<'m> Draft<'m> {
             return Err(CLOSURE);
         }
         let (refused, told) = run?;
-        let misused = |w: &Write| w.is_conditional() && w.table() == Table::Plain;
-        if closure.if_refused.iter().flatten().any(misused) {
+        if closure.if_refused.iter().flatten().any(Write::is_misuse) {
             return Err(INVALID);
         }
         if let Some(write) = refused {
@@ -268,7 +267,7 @@ impl<'m> Draft<'m> {
                 Step::Increment(row) => Write::Put(Table::Guarded, *row, self.next_count(*row)),
                 Step::Write(write) => write.clone(),
             };
-            if write.is_conditional() && write.table() == Table::Plain {
+            if write.is_misuse() {
                 failed = Some(INVALID);
             } else if refused.is_none() {
                 match self.rows.write(&write) {

@@ -213,11 +213,10 @@ impl Model {
 
     /// What the library calls misuse, and refuses whole.
     pub(super) fn misused(&self, batch: &Batch) -> Result<(), Kind> {
-        let wrong = |w: &Write| w.is_conditional() && w.table() == Table::Plain;
         let of_items = batch.items.iter().any(|(scope, item)| {
             let forever = self.keeps[*scope] == Keep::Forever && item.remember_ms.is_some();
             let mut writes = item.writes.iter().chain(item.if_refused.iter().flatten());
-            forever || writes.any(wrong)
+            forever || writes.any(Write::is_misuse)
         });
         if of_items || batch.always.iter().any(Write::is_conditional) {
             return Err(INVALID);

@@ -356,6 +356,11 @@ impl Write {
         !matches!(self, Write::Put(..) | Write::Delete(..))
     }
 
+    /// A condition on a plain table.
+    pub(crate) fn is_misuse(&self) -> bool {
+        self.is_conditional() && self.table() == Table::Plain
+    }
+
     pub(crate) fn table(&self) -> Table {
         match *self {
             Write::Put(table, ..)
