@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-features=${FEATURES:-cli,raw,testing,failpoints}
+features=${FEATURES:-cli,raw,testing,failpoints,metrics,tracing}
 
 # Runs the crash tests whose names begin so; shows their counts.
 crash() {
