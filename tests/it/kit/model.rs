@@ -9,8 +9,8 @@ use super::claims::Claims;
 use super::draft::{Draft, Staged, check, own};
 use super::numbers::Numbers;
 use super::op::{
-    Batch, Failure, Finish, Item, KEEPS, Keep, Name, Number, Op, PRODUCERS, Point, SCOPES, Table,
-    Write, bare, give_out, id,
+    Batch, Failure, Finish, Item, KEEPS, Keep, Name, Number, Op, PRODUCERS, Point, SCOPES, Write,
+    bare, give_out, id,
 };
 use super::rows::Rows;
 use super::said::{BUSY, INVALID, Kind, Said, Sight, Totals, UNDECIDED, UNKNOWN, list};
