@@ -6,6 +6,7 @@
 //!   only the classes it ever used need be asked.
 
 mod at_rest;
+mod own_time;
 mod rows;
 mod sequences;
 
@@ -16,6 +17,7 @@ use std::sync::{Arc, Weak};
 
 use crate::engine::{Family, Kind, Rep};
 use crate::error::{Error, ErrorKind, Result};
+use crate::id_time::OwnTime;
 use crate::index::{self, Class, FOR_EVER_CLASS, Index};
 use crate::meter::Tally;
 use crate::policy::{Policy, Retention};
@@ -28,6 +30,7 @@ pub(crate) use sequences::sequences_again;
 pub(crate) use at_rest::check_at_rest;
 pub(crate) use sequences::SequencesState;
 
+use own_time::other_time;
 use rows::{read_scopes, read_tables, table_row};
 use sequences::Spaces;
 
@@ -42,6 +45,8 @@ pub(crate) struct ScopeState {
     pub(crate) name: String,
     versions: RwLock<Arc<[Retention]>>,
     classes: AtomicU32,
+    /// Its ids carry their own time.
+    pub(crate) own_time: Option<OwnTime>,
     dropped: AtomicBool,
     /// Whether ids of it may have claims; set before the first one is made.
     claimed: AtomicBool,
@@ -198,9 +203,12 @@ impl Catalog {
             .find(|s| s.name == name && !s.is_dropped());
         if let Some(scope) = found {
             let in_force = scope.versions().last().copied();
-            if in_force == Some(policy.retention) {
-                self.note(&policy.retention);
+            if in_force == Some(policy.retention) && scope.has_time_of(policy) {
+                self.note(scope, &policy.retention);
                 return Ok(Arc::clone(scope));
+            }
+            if in_force == Some(policy.retention) {
+                return Err(other_time(name));
             }
             return Err(Error::invalid(format!(
                 "scope {name:?} remembers {}, not {}; `alter_scope` changes the retention",
@@ -215,16 +223,18 @@ impl Catalog {
                 format!("the store may have {} scopes", self.caps.scopes),
             ));
         }
+        let (class, own_time) = self.own_class(policy)?;
         let scope = ScopeState {
             number: u16::try_from(inner.scopes.len()).unwrap_or(u16::MAX),
             name: name.to_string(),
             versions: RwLock::new([policy.retention].into()),
             classes: AtomicU32::new(0),
+            own_time,
             dropped: AtomicBool::new(false),
             claimed: AtomicBool::new(false),
             tally: Tally::default(),
         };
-        let classes = 1 << self.class_of(&policy.retention)?;
+        let classes = 1 << class;
         self.put(scope.row(&[policy.retention], classes, false))?;
         scope.classes.store(classes, Ordering::Release);
         let scope = Arc::new(scope);
@@ -276,8 +286,18 @@ impl Catalog {
         let in_force = *versions
             .last()
             .ok_or_else(|| Error::damaged(format!("scope {name:?} has no retention")))?;
+        if !scope.has_time_of(policy) {
+            return Err(other_time(name));
+        }
         if in_force == policy.retention {
             return Ok(scope);
+        }
+        if scope.own_time.is_some() {
+            // The place of a record follows from its id's time and the retention.
+            return Err(Error::invalid(format!(
+                "scope {name:?}: the retention of ids with their own time can't change; make a \
+                 new scope"
+            )));
         }
         if !in_force.same_form(&policy.retention) {
             return Err(Error::invalid(format!(
@@ -336,9 +356,13 @@ impl Catalog {
         Ok(class)
     }
 
-    fn note(&self, retention: &Retention) {
+    fn note(&self, scope: &ScopeState, retention: &Retention) {
+        let classes = &self.index.classes;
         if let Some(ms) = retention.longest_ms()
-            && let Some(class) = self.index.classes.existing(ms)
+            && let Some(class) = match scope.own_time {
+                Some(own) => classes.get(own.class),
+                None => classes.existing(ms),
+            }
         {
             self.index.classes.note(class, ms);
         }

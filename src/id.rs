@@ -1,6 +1,8 @@
 //! An id and what one message says about it.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
+
+use crate::clock::since_epoch;
 
 /// An id as a call takes it: its bytes, and what the message adds.
 ///
@@ -21,6 +23,9 @@ pub struct Id<'a> {
     pub(crate) also: Option<&'a [u8]>,
     pub(crate) payload: Option<&'a [u8]>,
     pub(crate) reference: Option<&'a [u8]>,
+    pub(crate) event_ms: Option<u64>,
+    /// It is no message's: its own time, if it has one, is not asked for.
+    pub(crate) is_timeless: bool,
 }
 
 impl<'a> Id<'a> {
@@ -37,6 +42,8 @@ impl<'a> Id<'a> {
             also: None,
             payload: None,
             reference: None,
+            event_ms: None,
+            is_timeless: false,
         }
     }
 
@@ -47,6 +54,7 @@ impl<'a> Id<'a> {
             && self.also.is_none()
             && self.payload.is_none()
             && self.reference.is_none()
+            && self.event_ms.is_none()
     }
 
     /// Where the message came from. Kept if the scope keeps sources
@@ -80,6 +88,23 @@ impl<'a> Id<'a> {
     pub fn reference<T: AsRef<[u8]> + ?Sized>(mut self, place: &'a T) -> Id<'a> {
         self.reference = Some(place.as_ref());
         self
+    }
+
+    /// When what the message tells of happened: the id's own time, in a scope whose ids are given
+    /// theirs ([`IdTime::Given`](crate::IdTime::Given)), to the millisecond; before 1970 is 1970.
+    /// `Invalid` in any other scope.
+    #[must_use]
+    pub fn event_time(mut self, at: SystemTime) -> Id<'a> {
+        self.event_ms = Some(since_epoch(at));
+        self
+    }
+
+    /// The id alone, to look at it or to do something with it by hand.
+    pub(crate) fn timeless(self) -> Id<'a> {
+        Id {
+            is_timeless: true,
+            ..self
+        }
     }
 
     /// The message's body, to find an id that comes again with another one: the verdict is then

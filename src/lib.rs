@@ -71,6 +71,7 @@ mod front;
 #[doc(hidden)]
 pub mod fuzzing;
 mod id;
+mod id_time;
 mod import;
 mod index;
 mod key;
@@ -122,6 +123,7 @@ pub use error::{Error, ErrorKind, Recorded, Result};
 pub use explain::{Explanation, Record, RecordState, Records, Tier};
 pub use export::{METRICS, Metric, MetricKind, prometheus};
 pub use id::Id;
+pub use id_time::{IdTime, OnLate};
 pub use import::Imported;
 pub use key::{Key, KeyError, Part, Parts, header};
 pub use options::{Durability, Options};

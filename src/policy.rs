@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::clock::millis;
 use crate::error::{Error, Result};
+use crate::id_time::{IdTime, OnLate, OwnTime};
 
 /// `n` days, for retentions.
 ///
@@ -102,6 +103,9 @@ pub struct Policy {
     pub(crate) payloads: bool,
     pub(crate) results: bool,
     pub(crate) result_bytes_max: usize,
+    pub(crate) id_time: Option<IdTime>,
+    pub(crate) on_late: OnLate,
+    pub(crate) ahead_max: Duration,
 }
 
 /// The longest id any policy may allow, in bytes.
@@ -127,14 +131,19 @@ impl Policy {
             payloads: false,
             results: false,
             result_bytes_max: 4096,
+            id_time: None,
+            on_late: OnLate::default(),
+            ahead_max: Duration::from_secs(60),
         }
     }
 
     /// The policy of a stored scope, with the defaults for what is not stored.
-    pub(crate) fn stored(retention: Option<Retention>) -> Policy {
+    pub(crate) fn stored(retention: Option<Retention>, own: Option<OwnTime>) -> Policy {
         let policy = Policy::new(retention.unwrap_or(Retention::Forever));
         Policy {
             id_bytes_max: ID_BYTES_MAX,
+            id_time: own.map(|own| own.form),
+            ahead_max: Duration::from_millis(own.map_or(0, |own| own.ahead_ms)),
             ..policy
         }
     }
@@ -307,6 +316,7 @@ impl Policy {
                 millis(horizon)
             ));
         }
+        self.check_id_time(&mut wrong);
         check_duration(&mut wrong, "the lease", millis(self.lease));
         if self.attempts_max == Some(0) {
             wrong.push("attempts_max must be 1 or more".to_string());

@@ -197,7 +197,11 @@ impl Scope {
         why: (&Why<'_>, Telling),
     ) -> Result<Vec<Amended>> {
         self.with_draft(|core, draft| {
-            for id in ids {
+            for (id, how) in ids.into_iter().zip(how) {
+                let id = match how {
+                    Amendment::Forget { .. } => id.timeless(),
+                    Amendment::Record { .. } => id,
+                };
                 draft.add_item(&self.used, &id, core.caps);
             }
             core.committer.amend(draft, how, why, core.durability)

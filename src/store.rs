@@ -183,13 +183,14 @@ impl Store {
         let found = core.committer.catalog.existing_scope(name);
         Ok(found.map(|state| {
             let retention = state.versions().last().copied();
-            let policy = Policy::stored(retention);
+            let policy = Policy::stored(retention, state.own_time);
             self.scope_handle(&core, state, policy)
         }))
     }
 
     /// Changes a scope's retention for ids recorded from now on; those already there keep
-    /// theirs. The form (fixed, sliding, for ever) can't change. Other handles of the scope
+    /// theirs. The form (fixed, sliding, for ever) can't change, nor can anything of a scope whose
+    /// ids carry their own time. Other handles of the scope
     /// follow at once.
     ///
     /// # Errors

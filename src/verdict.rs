@@ -25,7 +25,7 @@ pub enum Verdict<T = ()> {
     InProgress(InProgress),
     /// A condition of the item's writes did not hold.
     Refused(Refusal),
-    /// The id is missing, empty or too long for the scope.
+    /// The id is missing, empty or too long for the scope, or carries no time that it should.
     BadId(BadId),
     /// A claim of the id failed for good ([`Failure::Permanent`](crate::Failure::Permanent)); the
     /// sighting has its result. It stays so for as long as the id is remembered: acknowledge.
@@ -42,7 +42,9 @@ pub enum Verdict<T = ()> {
     LeaseLost,
     /// The caller finished without recording the id.
     Declined(T),
-    /// Too old to tell whether it was seen: what would tell is gone. Set it aside.
+    /// Too old to tell whether it was seen: what would tell is gone. To be set aside, or to be
+    /// acknowledged if the scope says so ([`OnLate`](crate::OnLate)). Of an id that carries its own
+    /// time the sighting has that time, as nothing else is known of it.
     Late(Sighting),
     /// A later epoch of the producer has begun: whoever sent this may not go on.
     Fenced,
@@ -126,6 +128,15 @@ pub enum BadId {
         /// The limit in bytes.
         bytes_max: u32,
     },
+    /// It carries no time of its own in a scope of ids that do
+    /// ([`Policy::id_time`](crate::Policy::id_time)).
+    NoTime,
+    /// Its own time is further ahead of the store's than the scope allows
+    /// ([`Policy::ahead_max`](crate::Policy::ahead_max)).
+    TooFarAhead {
+        /// By how much it is ahead, in seconds begun.
+        secs: u32,
+    },
 }
 
 impl fmt::Display for BadId {
@@ -135,6 +146,13 @@ impl fmt::Display for BadId {
             BadId::Empty => f.write_str("the id is empty"),
             BadId::TooLong { bytes, bytes_max } => {
                 write!(f, "the id has {bytes} bytes, more than {bytes_max}")
+            }
+            BadId::NoTime => f.write_str("the id carries no time of its own"),
+            BadId::TooFarAhead { secs } => {
+                write!(
+                    f,
+                    "the id's own time is {secs} seconds ahead, more than is allowed"
+                )
             }
         }
     }
@@ -174,6 +192,8 @@ pub(crate) struct Extra {
     pub(crate) result: Option<Box<[u8]>>,
     pub(crate) state: IdState,
     pub(crate) attempt: u32,
+    /// Of a late id: it is worth nothing any more.
+    pub(crate) is_dropped: bool,
 }
 
 impl Sighting {
@@ -208,6 +228,11 @@ impl Sighting {
     #[must_use]
     pub fn attempt(&self) -> Option<u32> {
         self.extra.as_ref().map(|e| e.attempt).filter(|n| *n > 0)
+    }
+
+    /// Whether it was late, and the scope drops what is.
+    fn is_dropped(&self) -> bool {
+        self.extra.as_ref().is_some_and(|e| e.is_dropped)
     }
 
     /// Whether the id was recorded by an `if_refused`: its conditions did not hold then.
@@ -268,6 +293,7 @@ impl<T> Verdict<T> {
             Verdict::Refused(_) | Verdict::BadId(_) | Verdict::PayloadMismatch(_) => {
                 Action::DeadLetter
             }
+            Verdict::Late(s) if s.is_dropped() => Action::Ack,
             Verdict::Late(_) | Verdict::UnknownProducer => Action::DeadLetter,
             Verdict::Fenced => Action::Stop,
         }
@@ -398,5 +424,11 @@ mod tests {
         assert_eq!(unknown.action(), Action::DeadLetter);
         let late = Verdict::<()>::Late(Sighting::new(5, None));
         assert_eq!(late.action(), Action::DeadLetter);
+        let dropped = Extra {
+            is_dropped: true,
+            ..Extra::default()
+        };
+        let dropped = Verdict::<()>::Late(Sighting::new(5, Some(dropped)));
+        assert_eq!(dropped.action(), Action::Ack);
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! They are in the `meta` family, each written with sync before it is used:
 //! ```text
-//! scope/<u16 BE>   flags u8 (1: dropped) | classes u32 | versions u8 | version* | name
+//! scope/<u16 BE>   flags u8 (1: dropped, 2: own time) | classes u32 | versions u8 | version*
+//!                  | own time, 19 bytes, if flagged | name
 //! version          form u8 (0 fixed, 1 sliding, 2 for ever) | ms u64 | cap u64
 //! table/<u32 BE>   flags u8 (1: dropped, 2: guarded) | name
 //! ```
@@ -11,6 +12,7 @@ use std::sync::Arc;
 
 use crate::engine::Family;
 use crate::error::{Error, Result};
+use crate::id_time::OwnTime;
 use crate::meter::Tally;
 use crate::policy::{DURATION_MS_MAX, Retention};
 use crate::sync::RwLock;
@@ -21,6 +23,7 @@ use super::ScopeState;
 const SCOPE_PREFIX: &[u8] = b"scope/";
 const TABLE_PREFIX: &[u8] = b"table/";
 const DROPPED: u8 = 1;
+const OWN_TIME: u8 = 2;
 const GUARDED: u8 = 2;
 
 impl ScopeState {
@@ -31,7 +34,8 @@ impl ScopeState {
         dropped: bool,
     ) -> (Vec<u8>, Vec<u8>) {
         let key = [SCOPE_PREFIX, &self.number.to_be_bytes()].concat();
-        let mut value = vec![if dropped { DROPPED } else { 0 }];
+        let own_time = self.own_time.map_or(0, |_| OWN_TIME);
+        let mut value = vec![own_time | if dropped { DROPPED } else { 0 }];
         value.extend_from_slice(&classes.to_le_bytes());
         value.push(u8::try_from(versions.len()).unwrap_or(u8::MAX));
         for version in versions {
@@ -44,6 +48,9 @@ impl ScopeState {
             value.extend_from_slice(&u64::to_le_bytes(ms));
             value.extend_from_slice(&u64::to_le_bytes(cap_ms));
         }
+        if let Some(own) = &self.own_time {
+            value.extend_from_slice(&own.encode());
+        }
         value.extend_from_slice(self.name.as_bytes());
         (key, value)
     }
@@ -52,7 +59,7 @@ impl ScopeState {
         let (&flags, rest) = value.split_first()?;
         let (classes, rest) = rest.split_first_chunk::<4>()?;
         let (&count, mut rest) = rest.split_first()?;
-        if flags & !DROPPED != 0 || count == 0 {
+        if flags & !(DROPPED | OWN_TIME) != 0 || count == 0 {
             return None;
         }
         let mut versions = Vec::with_capacity(count.into());
@@ -72,11 +79,22 @@ impl ScopeState {
             });
             rest = r;
         }
+        let mut own_time = None;
+        if flags & OWN_TIME != 0 {
+            let (own, r) = OwnTime::decode(rest)?;
+            // Its one retention never changes.
+            if count != 1 || !versions.iter().all(Retention::is_fixed) {
+                return None;
+            }
+            own_time = Some(own);
+            rest = r;
+        }
         Some(ScopeState {
             number,
             name: String::from_utf8(rest.to_vec()).ok()?,
             versions: RwLock::new(versions.into()),
             classes: AtomicU32::new(u32::from_le_bytes(*classes)),
+            own_time,
             dropped: AtomicBool::new(flags & DROPPED != 0),
             claimed: AtomicBool::new(false),
             tally: Tally::default(),
@@ -149,7 +167,12 @@ pub(crate) fn scope_again(bytes: &[u8]) -> Option<(String, Vec<u8>)> {
     let (number, value) = bytes.split_first_chunk::<2>()?;
     let scope = ScopeState::decode(u16::from_be_bytes(*number), value)?;
     let versions = scope.versions();
-    let shown = format!("{:?} {versions:?} {:?}", scope.name, scope.classes());
+    let own = scope.own_time;
+    let shown = format!(
+        "{:?} {versions:?} {:?} {own:?}",
+        scope.name,
+        scope.classes()
+    );
     let (key, value) = scope.row(&versions, scope.classes(), scope.is_dropped());
     let number = key.strip_prefix(SCOPE_PREFIX)?;
     Some((shown, [number, &value].concat()))
@@ -176,6 +199,7 @@ mod tests {
             name: "s".to_string(),
             versions: RwLock::new([Retention::Fixed { ms: 5 }].into()),
             classes: AtomicU32::new(0),
+            own_time: None,
             dropped: AtomicBool::new(false),
             claimed: AtomicBool::new(false),
             tally: Tally::default(),
@@ -216,7 +240,7 @@ mod tests {
             "longer than any policy"
         );
         let mut flags = value.clone();
-        flags[0] = 2;
+        flags[0] = 4;
         assert!(ScopeState::decode(1, &flags).is_none(), "unknown flags");
         assert!(
             decode_table(&[0xff; 4], b"\x02t").is_none(),
@@ -227,5 +251,35 @@ mod tests {
             table_row(1, "t", true, false),
             (b"table/\0\0\0\x01".to_vec(), b"\x02t".to_vec())
         );
+    }
+
+    #[test]
+    fn a_row_of_ids_with_their_own_time_is_golden_and_reads_back() {
+        let own = OwnTime {
+            form: crate::id_time::IdTime::Ulid,
+            ahead_ms: 9,
+            class: 2,
+        };
+        let scope = ScopeState {
+            number: 1,
+            name: "s".to_string(),
+            versions: RwLock::new([Retention::Fixed { ms: 5 }].into()),
+            classes: AtomicU32::new(4),
+            own_time: Some(own),
+            dropped: AtomicBool::new(false),
+            claimed: AtomicBool::new(false),
+            tally: Tally::default(),
+        };
+        let (_, value) = scope.row(&scope.versions(), 4, false);
+        let mut expected = vec![2, 4, 0, 0, 0, 1, 0, 5];
+        expected.resize(23, 0);
+        expected.extend(own.encode());
+        expected.push(b's');
+        assert_eq!(value, expected);
+        let back = ScopeState::decode(1, &value).unwrap();
+        assert_eq!((back.name.as_str(), back.own_time), ("s", Some(own)));
+        let mut sliding = value.clone();
+        (sliding[6], sliding[15]) = (1, 5);
+        assert!(ScopeState::decode(1, &sliding).is_none(), "only fixed ones");
     }
 }

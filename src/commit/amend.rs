@@ -198,6 +198,9 @@ impl Committer {
                 is_that_one.then(|| tombstone(hit))
             }
             (Amendment::Record { first_ms }, None) => {
+                if draft.ahead_ms(item, decision.now_ms).is_some() {
+                    return Ok((Amended::Bad, None));
+                }
                 let first_ms = first_ms.min(decision.now_ms);
                 match self.past(draft, item, first_ms, decision.now_ms, hit)? {
                     None => return Ok((Amended::Expired, None)),
@@ -233,7 +236,7 @@ impl Committer {
         let scope = &draft.scopes[0];
         let versions = scope.state.versions();
         let retention = versions.last().copied().unwrap_or(Retention::Forever);
-        let ms = item.remember_ms.or(retention.longest_ms());
+        let ms = item.remember_ms().or(retention.longest_ms());
         let (mut placement, expiry_ms) = match ms {
             None => (FOR_EVER, FOR_EVER_MS),
             Some(ms) => {
@@ -241,11 +244,12 @@ impl Committer {
                     Retention::Sliding { cap_ms, .. } => ms.min(cap_ms),
                     _ => ms,
                 };
-                let expiry_ms = first_ms.saturating_add(most).min(FOR_EVER_MS - 1);
+                let from_ms = item.own_ms().unwrap_or(first_ms);
+                let expiry_ms = from_ms.saturating_add(most).min(FOR_EVER_MS - 1);
                 if expiry_ms <= now_ms {
                     return Ok(None);
                 }
-                let class = self.catalog.allow_class(&scope.state, ms)?;
+                let class = self.catalog.class_for(&scope.state, ms)?;
                 (class.slice(expiry_ms), expiry_ms)
             }
         };
@@ -253,7 +257,8 @@ impl Committer {
             placement = placement.max(hit.placement);
         }
         // The scope's own retention, given once more, is no retention of the id's own.
-        let is_derived = retention.is_fixed() && ms == retention.longest_ms();
+        let is_derived =
+            retention.is_fixed() && ms == retention.longest_ms() && item.own_ms().is_none();
         let source = item.source.as_ref().filter(|_| scope.policy.sources);
         let extras = Extras {
             first_seen_ms: (!is_derived).then_some(first_ms),

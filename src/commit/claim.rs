@@ -72,7 +72,7 @@ fn is_exhausted(row: &ClaimRow, policy: &Policy) -> bool {
 }
 
 impl Settling<'_, '_> {
-    fn policy(&self, item: &Item) -> &Policy {
+    pub(super) fn policy(&self, item: &Item) -> &Policy {
         &self.draft.scopes[item.scope as usize].policy
     }
 
@@ -287,6 +287,9 @@ impl Settling<'_, '_> {
         if let Some(verdict) = self.seen(i, item, entry) {
             return Ok(verdict);
         }
+        if let Some(verdict) = self.untimely(item) {
+            return Ok(verdict);
+        }
         self.committer.claims.check_room()?;
         let before = self.claim_row(i, item, entry);
         let before = before.as_ref().map(|entry| &entry.row);
@@ -300,6 +303,7 @@ impl Settling<'_, '_> {
         Extras {
             source: source.or(kept.source),
             payload: more.and_then(|m| m.fingerprint).or(kept.payload),
+            event_ms: self.draft.given_ms(item),
             ..Extras::default()
         }
         .encode(&mut extras);

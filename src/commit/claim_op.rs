@@ -79,7 +79,11 @@ impl Draft {
         op: ClaimOp,
         caps: DraftCaps,
     ) -> u32 {
-        let at = self.add_item(scope, id, caps);
+        let id = match op {
+            ClaimOp::Take => *id,
+            _ => id.timeless(),
+        };
+        let at = self.add_item(scope, &id, caps);
         let reference = id.reference.unwrap_or_default();
         if reference.len() > TEXT_BYTES_MAX {
             let text = format!("a reference has more than {TEXT_BYTES_MAX} bytes");

@@ -275,7 +275,7 @@ impl Committer {
             return Ok(classes);
         }
         for (i, item) in draft.items.iter().enumerate() {
-            if let Some(ms) = item.remember_ms {
+            if let Some(ms) = item.remember_ms() {
                 let scope = &draft.scopes[item.scope as usize].state;
                 classes.push((i as u32, self.catalog.allow_class(scope, ms)?));
             }
@@ -412,12 +412,14 @@ impl Committer {
         };
         let number = |at: usize| numbers.get(at).map_or(at, |e| *e as usize);
         let all = &d.entries;
+        let routes = self.routes(draft)?;
         let probe = |at: usize| {
             let entry = &all[number(at)];
             let item = &draft.items[entry.item as usize];
             Probe {
                 scope: entry.scope,
                 classes: draft.scopes[item.scope as usize].state.classes(),
+                only: routes.only(item.scope, draft.get(&entry.id)),
                 id: draft.get(&entry.id),
             }
         };

@@ -181,6 +181,7 @@ impl Draft {
         }
         if let Some(bytes) = id.bytes
             && id.is_plain()
+            && scope.policy.id_time.is_none()
             && !bytes.is_empty()
             && bytes.len() <= scope.policy.id_bytes_max
         {
@@ -200,10 +201,10 @@ impl Draft {
 
     fn add_odd_item(&mut self, scope: &ScopeUse, id: &Id<'_>, caps: DraftCaps) -> u32 {
         self.is_mixed = true;
-        let bad = check_id(id, &scope.policy);
+        let time = self.item_time(id, scope);
+        let bad = check_id(id, &scope.policy).or(time.err());
         let is_unkeyed =
             bad == Some(BadId::Missing) && scope.policy.on_missing_id == OnMissingId::Process;
-        let remember_ms = self.check_remember(id, &scope.policy);
         let payload = self.check_payload(id, scope);
         let scope = self.scope_at(scope);
         let bad = if is_unkeyed { None } else { bad };
@@ -217,7 +218,7 @@ impl Draft {
             id: self.push(id_bytes, caps),
             also: id.also.filter(|_| usable).map(|also| self.push(also, caps)),
             source: source.map(|source| self.push(source.as_bytes(), caps)),
-            remember_ms,
+            time: time.unwrap_or_default(),
             bad,
             is_unkeyed,
             ..Item::default()
@@ -241,7 +242,7 @@ impl Draft {
         Some(scope.hash.payload(scope.state.number, body))
     }
 
-    fn check_remember(&mut self, id: &Id<'_>, policy: &Policy) -> Option<u64> {
+    pub(super) fn check_remember(&mut self, id: &Id<'_>, policy: &Policy) -> Option<u64> {
         let ms = millis(id.remember?);
         if policy.retention.longest_ms().is_none() {
             self.fail(Error::invalid(

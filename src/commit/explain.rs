@@ -24,6 +24,7 @@ impl Committer {
         let probe = Probe {
             scope: scope.number,
             classes: scope.classes(),
+            only: None,
             id,
         };
         let mut found = None;

@@ -31,7 +31,7 @@ pub(crate) struct Item {
     pub(crate) id: Bytes,
     pub(crate) also: Option<Bytes>,
     pub(crate) source: Option<Bytes>,
-    pub(crate) remember_ms: Option<u64>,
+    pub(crate) time: ItemTime,
     pub(crate) bad: Option<BadId>,
     /// No id, and the policy says to process it all the same.
     pub(crate) is_unkeyed: bool,
@@ -43,6 +43,18 @@ pub(crate) struct Item {
 }
 
 const _: () = assert!(size_of::<Item>() <= 72, "a batch has thousands of them");
+
+/// From when on an item's id is remembered, and for how long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ItemTime {
+    /// As its scope says.
+    #[default]
+    Scope,
+    /// For so long.
+    Remember(u64),
+    /// From its own time on.
+    Own(u64),
+}
 
 /// What few items have.
 #[derive(Clone, Debug, Default)]
@@ -83,7 +95,23 @@ impl More {
 impl Item {
     /// Whether its record needs no more than the id.
     pub(crate) fn is_plain(&self) -> bool {
-        self.source.is_none() && self.remember_ms.is_none() && self.more == 0
+        self.source.is_none() && self.time == ItemTime::Scope && self.more == 0
+    }
+
+    /// The id's retention, if it brings one.
+    pub(crate) fn remember_ms(&self) -> Option<u64> {
+        match self.time {
+            ItemTime::Remember(ms) => Some(ms),
+            _ => None,
+        }
+    }
+
+    /// The id's own time, if it carries one.
+    pub(crate) fn own_ms(&self) -> Option<u64> {
+        match self.time {
+            ItemTime::Own(ms) => Some(ms),
+            _ => None,
+        }
     }
 }
 

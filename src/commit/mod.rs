@@ -36,6 +36,7 @@ mod settle;
 mod sighting;
 mod submit;
 mod tally;
+mod timed;
 mod times;
 mod tx;
 mod write;

@@ -31,6 +31,7 @@ impl Committer {
         let probe = Probe {
             scope: scope.number,
             classes: scope.classes(),
+            only: None,
             id,
         };
         let mut found = None;

@@ -68,6 +68,7 @@ impl Settling<'_, '_> {
                 .map(Box::from),
             state: id_state(how.ended),
             attempt: how.attempt,
+            is_dropped: false,
         };
         let first_ms = claim
             .as_ref()
@@ -87,7 +88,7 @@ impl Settling<'_, '_> {
         let mut extras = Extras::decode(hit.extras.as_deref().unwrap_or_default());
         let first_ms = first_seen_ms(hit, &extras, &rules.versions);
         let now_ms = self.decision.now_ms;
-        let ms = item.remember_ms.unwrap_or(ms);
+        let ms = item.remember_ms().unwrap_or(ms);
         let expiry_ms = now_ms
             .saturating_add(ms)
             .min(first_ms.saturating_add(cap_ms));
@@ -98,7 +99,7 @@ impl Settling<'_, '_> {
         let stamp = rules.meta.stamp;
         // An id's own retention has its own class; else the class is one of the scope's, and a
         // longer one is always a right place.
-        let class = item.remember_ms.and_then(|_| self.decision.class(i));
+        let class = item.remember_ms().and_then(|_| self.decision.class(i));
         let own = class
             .map_or(rules.placement, |c| c.slice(expiry_ms))
             .max(hit.placement);
@@ -183,14 +184,23 @@ impl Settling<'_, '_> {
         let rules = &self.rules[item.scope as usize];
         let now_ms = self.decision.now_ms;
         let (mut placement, mut expiry_ms) = (rules.placement, rules.meta.expiry_ms);
-        if let (Some(ms), Some(class)) = (item.remember_ms, self.decision.class(i)) {
+        let own_expiry_ms = self.own_expiry_ms(item, kept.as_ref());
+        if let (Some(ms), Some(class)) = (own_expiry_ms, rules.class) {
+            if ms <= now_ms {
+                // It is late: there is no place for its record any more.
+                return self.end_claims(i, item, entry);
+            }
+            (placement, expiry_ms) = (class.slice(ms), ms);
+        }
+        if let (Some(ms), Some(class)) = (item.remember_ms(), self.decision.class(i)) {
             expiry_ms = now_ms.saturating_add(ms).min(FOR_EVER_MS - 1);
             placement = class.slice(expiry_ms);
         }
         if let Retention::Sliding { cap_ms, .. } = rules.in_force() {
             expiry_ms = expiry_ms.min(now_ms.saturating_add(cap_ms));
         }
-        let is_derived = item.remember_ms.is_none() && rules.in_force().is_fixed();
+        let is_derived =
+            item.remember_ms().is_none() && own_expiry_ms.is_none() && rules.in_force().is_fixed();
         let source = item.source.as_ref().filter(|_| rules.sources);
         let extras = Extras {
             first_seen_ms: match &claim {
@@ -210,6 +220,7 @@ impl Settling<'_, '_> {
                 .filter(|_| ended != Ended::Dead),
             attempt,
             ended,
+            event_ms: None,
         };
         let hit = self.decision.hit(entry);
         if let Some(hit) = hit {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::claims::Change;
 use crate::engine::Rep;
 use crate::error::{Error, Result};
-use crate::index::{FOR_EVER, FOR_EVER_MS, LogBuilder, Meta, Slice, Stamp, State};
+use crate::index::{Class, FOR_EVER, FOR_EVER_MS, LogBuilder, Meta, Slice, Stamp, State};
 use crate::policy::Retention;
 use crate::verdict::{IdState, InProgress, Refusal, Verdict, Verdicts};
 
@@ -30,6 +30,8 @@ pub(super) struct Rules {
     /// Where a plain record of now goes, and what it says.
     pub(super) placement: Slice,
     pub(super) meta: Meta,
+    /// The class of its retention in force.
+    pub(super) class: Option<Class>,
     /// Whether an expiry tells the first sight, so that a record needs no more.
     pub(super) is_plain: bool,
 }
@@ -97,12 +99,12 @@ impl Committer {
         let rules = draft.scopes.iter().map(|scope| {
             let versions = scope.state.versions();
             let retention = versions.last().and_then(Retention::longest_ms);
-            let (placement, expiry_ms) = match retention {
-                None => (FOR_EVER, FOR_EVER_MS),
+            let (placement, expiry_ms, class) = match retention {
+                None => (FOR_EVER, FOR_EVER_MS, None),
                 Some(ms) => {
                     let expiry_ms = now_ms.saturating_add(ms).min(FOR_EVER_MS - 1);
-                    let class = self.catalog.allow_class(&scope.state, ms)?;
-                    (class.slice(expiry_ms), expiry_ms)
+                    let class = self.catalog.class_for(&scope.state, ms)?;
+                    (class.slice(expiry_ms), expiry_ms, Some(class))
                 }
             };
             let version = u8::try_from(versions.len() - 1).unwrap_or(u8::MAX);
@@ -123,6 +125,7 @@ impl Committer {
                 sources,
                 placement,
                 meta,
+                class,
                 is_plain,
             })
         });
@@ -298,6 +301,9 @@ impl Settling<'_, '_> {
         if let Some(verdict) = self.seen(i, item, entry) {
             return Ok(verdict);
         }
+        if let Some(verdict) = self.untimely(item) {
+            return Ok(verdict);
+        }
         self.effect(i, item, entry, writes)
     }
 
@@ -315,6 +321,7 @@ impl Settling<'_, '_> {
         let outcome = self.write(item, writes.unwrap_or_default())?;
         match outcome {
             Outcome::Done => {
+                self.unkeyed += u64::from(self.draft.is_unrecorded(item, self.decision.now_ms));
                 self.record(i, item, entry, false)?;
                 Ok(Verdict::First(()))
             }

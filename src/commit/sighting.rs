@@ -37,6 +37,7 @@ pub(crate) fn sighting(hit: &Hit, versions: &[Retention]) -> Sighting {
         result: extras.result.map(Box::from),
         state: id_state(extras.ended),
         attempt: extras.attempt,
+        is_dropped: false,
     };
     Sighting::new(first_ms, Some(extra))
 }

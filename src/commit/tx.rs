@@ -325,7 +325,8 @@ impl Committer {
         draft.points = std::mem::take(&mut tx.points);
         self.points(draft, &mut tx.rows)?;
         let verdict = refusal.map_or(Verdict::First(()), Verdict::Refused);
-        let unkeyed = u64::from(draft.items[0].is_unkeyed && refusal.is_none());
+        let is_unrecorded = draft.is_unrecorded(&draft.items[0], decision.now_ms);
+        let unkeyed = u64::from(is_unrecorded && refusal.is_none());
         let ids = log.hashes().len();
         let level = if level == Durability::Buffered {
             Durability::Written

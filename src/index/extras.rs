@@ -9,6 +9,7 @@
 //! tag 5: stored result, bytes as the caller gave them
 //! tag 6: attempt of the claim that the record was made by, u32
 //! tag 7: how the id ended, u8: 1 failed for good, 2 dead-lettered
+//! tag 8: the id's own time, u64 LE milliseconds (of a claim whose message brought one)
 //! ```
 //! Unknown tags are skipped, so that a later release may add fields.
 
@@ -21,6 +22,7 @@ const PAYLOAD: u8 = 4;
 const RESULT: u8 = 5;
 const ATTEMPT: u8 = 6;
 const ENDED: u8 = 7;
+const EVENT: u8 = 8;
 
 /// The longest source that is kept, in bytes.
 pub(crate) const SOURCE_BYTES_MAX: usize = 255;
@@ -36,6 +38,7 @@ pub(crate) struct Extras<'a> {
     /// 0 if it was not claimed.
     pub(crate) attempt: u32,
     pub(crate) ended: Ended,
+    pub(crate) event_ms: Option<u64>,
 }
 
 /// How an id came to its record.
@@ -80,6 +83,9 @@ impl<'a> Extras<'a> {
             Ended::Failed => field(out, ENDED, &[1]),
             Ended::Dead => field(out, ENDED, &[2]),
         }
+        if let Some(ms) = self.event_ms {
+            field(out, EVENT, &ms.to_le_bytes());
+        }
     }
 
     /// Reads what it understands; bytes that are cut short end it.
@@ -99,6 +105,7 @@ impl<'a> Extras<'a> {
                 ATTEMPT => extras.attempt = field.try_into().map_or(0, u32::from_le_bytes),
                 ENDED if field == [1] => extras.ended = Ended::Failed,
                 ENDED if field == [2] => extras.ended = Ended::Dead,
+                EVENT => extras.event_ms = field.try_into().ok().map(u64::from_le_bytes),
                 _ => {}
             }
             bytes = rest;
@@ -118,7 +125,7 @@ impl<'a> Extras<'a> {
     /// An upper bound of the encoded length, for reserving room.
     pub(crate) fn bytes_max(source_bytes: Option<usize>, result_bytes: Option<usize>) -> usize {
         let source = source_bytes.map_or(0, |len| 3 + len.min(SOURCE_BYTES_MAX));
-        let always = 3 + 8 + 3 + 3 + size_of::<Fingerprint>() + 3 + 4 + 3 + 1;
+        let always = 3 + 8 + 3 + 3 + size_of::<Fingerprint>() + 3 + 4 + 3 + 1 + 3 + 8;
         always + source + result_bytes.map_or(0, |len| 3 + len)
     }
 }
@@ -144,6 +151,7 @@ mod tests {
             result: Some(b"ok"),
             attempt: 9,
             ended: Ended::Dead,
+            event_ms: Some(5),
         };
         let mut bytes = Vec::new();
         extras.encode(&mut bytes);
@@ -155,6 +163,7 @@ mod tests {
             &[5, 2, 0],
             b"ok",
             &[6, 4, 0, 9, 0, 0, 0, 7, 1, 0, 2],
+            &[8, 8, 0, 5, 0, 0, 0, 0, 0, 0, 0],
         ]
         .concat();
         assert_eq!(bytes, expected);

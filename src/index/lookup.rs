@@ -12,11 +12,11 @@ use std::sync::Arc;
 
 use crate::engine::Blocks;
 use crate::error::{Error, Result};
-use crate::front::{Lines, Mask};
+use crate::front::{Filter, Lines, Mask};
 
 use super::hash::IdHash;
 use super::page::{Page, page_of};
-use super::record::Hit;
+use super::record::{Hit, Slice};
 use super::run::Run;
 use super::screen::{Maybe, screen};
 use super::view::{Generation, View};
@@ -27,7 +27,16 @@ pub(crate) struct Probe<'a> {
     pub(crate) scope: u16,
     /// The retention classes its scope ever used, one bit each.
     pub(crate) classes: u32,
+    /// The one generation that may have it, if that is known.
+    pub(crate) only: Option<Slice>,
     pub(crate) id: &'a [u8],
+}
+
+impl Probe<'_> {
+    fn may_be_in(&self, slice: Slice) -> bool {
+        let class = 1_u32 << u32::from(slice.class);
+        self.classes & class != 0 && self.only.is_none_or(|only| only == slice)
+    }
 }
 
 /// Where answers came from; added to the store's counters by the caller.
@@ -218,6 +227,12 @@ fn sift<'a>(
         ..
     } = scratch;
     maybe.clear();
+    if open
+        .first()
+        .is_some_and(|i| probe(*i as usize).only.is_some())
+    {
+        return sift_placed(runs, probe, scratch, tiers);
+    }
     let guards: Vec<_> = runs.iter().map(|(_, run)| run.filter()).collect();
     let filters: Vec<(u32, Lines<'_>)> = (0..)
         .zip(&guards)
@@ -233,11 +248,54 @@ fn sift<'a>(
         return;
     }
     maybe.retain(|m| {
-        let class = 1_u32 << u32::from(runs[m.run as usize].0.slice.class);
-        let may = probe(open[m.at as usize] as usize).classes & class != 0;
+        let slice = runs[m.run as usize].0.slice;
+        let may = probe(open[m.at as usize] as usize).may_be_in(slice);
         tiers.unfiltered += u64::from(may && guards[m.run as usize].is_none());
         may
     });
+    maybe.sort_unstable();
+}
+
+/// [`sift`] of ids whose generations are mostly known: only those are asked, id by id.
+fn sift_placed<'a>(
+    runs: &[(&Arc<Generation>, &Arc<Run>)],
+    probe: &impl Fn(usize) -> Probe<'a>,
+    scratch: &mut Scratch,
+    tiers: &mut Tiers,
+) {
+    let guards: Vec<_> = runs.iter().map(|(_, run)| run.filter()).collect();
+    let Scratch {
+        open,
+        hashes,
+        maybe,
+        ..
+    } = scratch;
+    for (at, (id, hash)) in (0..).zip(open.iter().zip(hashes.iter())) {
+        let probe = probe(*id as usize);
+        let mask = Filter::mask(*hash);
+        // Latest first, as they are probed.
+        let from = probe.only.map_or(0, |only| {
+            runs.partition_point(|(generation, _)| generation.slice > only)
+        });
+        for (run, (generation, _)) in (0..).zip(runs).skip(from) {
+            if probe.only.is_some_and(|only| generation.slice < only) {
+                break;
+            }
+            if !probe.may_be_in(generation.slice) {
+                continue;
+            }
+            match guards[run as usize].as_ref() {
+                None => tiers.unfiltered += 1,
+                Some(filter) => {
+                    tiers.filter_probes += 1;
+                    if !filter.lines().may_contain(*hash, &mask) {
+                        continue;
+                    }
+                }
+            }
+            maybe.push(Maybe { run, at });
+        }
+    }
     maybe.sort_unstable();
 }
 

@@ -81,6 +81,7 @@ const LEAVES: &[&str] = &[
     "clock",
     "error",
     "id",
+    "id_time",
     "key",
     "memory",
     "meter",

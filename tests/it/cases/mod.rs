@@ -17,6 +17,7 @@ mod families;
 mod front;
 mod ids;
 mod keys;
+mod late;
 mod looks;
 mod loss;
 mod metrics;

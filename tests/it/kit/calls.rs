@@ -72,7 +72,7 @@ impl Runner<'_> {
     }
 
     pub(super) fn add(&self, real: &mut firstseen::Batch, scope: usize, item: &Item) {
-        let owned = Owned::of(scope, item);
+        let owned = self.owned(scope, item);
         let name;
         let mut writes = match item.name {
             Name::Sequence(number) => {
@@ -165,7 +165,7 @@ impl Runner<'_> {
     }
 
     pub(super) fn once(&self, scope: usize, item: &Item, closure: &Closure) -> Called<String> {
-        let owned = Owned::of(scope, item);
+        let owned = self.owned(scope, item);
         let verdict = self.scopes[scope].once(owned.id(), |tx| self.run(tx, scope, closure));
         let said = match &verdict {
             Ok(verdict) => Said::of(verdict, self.start),
@@ -250,10 +250,11 @@ pub(super) struct Owned {
     source: Option<String>,
     payload: Option<Vec<u8>>,
     remember_ms: Option<u64>,
+    event: Option<SystemTime>,
 }
 
 impl Owned {
-    pub(super) fn of(scope: usize, item: &Item) -> Owned {
+    pub(super) fn of(now: SystemTime, scope: usize, item: &Item) -> Owned {
         let bytes = match item.name {
             Name::Id(n) => Some(id(n)),
             Name::Missing | Name::Sequence(_) => None,
@@ -270,6 +271,10 @@ impl Owned {
                 .filter(|_| WITH_PAYLOADS.contains(&scope))
                 .map(payload),
             remember_ms: item.remember_ms,
+            event: item.ago_ms.filter(|_| scope == GIVEN).map(|ago_ms| {
+                let ms = Duration::from_millis(ago_ms.unsigned_abs());
+                if ago_ms < 0 { now + ms } else { now - ms }
+            }),
         }
     }
 
@@ -287,6 +292,9 @@ impl Owned {
         if let Some(ms) = self.remember_ms {
             id = id.remember(Duration::from_millis(ms));
         }
+        if let Some(at) = self.event {
+            id = id.event_time(at);
+        }
         id
     }
 }
@@ -294,10 +302,6 @@ impl Owned {
 /// Adds writes to a claim's completion.
 pub(super) fn with_writes(runner: &Runner<'_>, to: &mut Writes<'_>, writes: &[Write]) {
     writes.iter().for_each(|write| runner.write(to, write));
-}
-
-pub(super) fn with_id<T>(scope: usize, item: &Item, run: impl FnOnce(Id<'_>) -> T) -> T {
-    run(Owned::of(scope, item).id())
 }
 
 fn within(low: Option<i64>, high: Option<i64>) -> std::ops::RangeInclusive<i64> {
@@ -320,6 +324,15 @@ fn told(number: Number, name: &str) -> Producer<'_> {
 }
 
 impl Runner<'_> {
+    /// An item's parts as they are now.
+    pub(super) fn owned(&self, scope: usize, item: &Item) -> Owned {
+        Owned::of(self.clock.now(), scope, item)
+    }
+
+    pub(super) fn with_id<T>(&self, scope: usize, item: &Item, run: impl FnOnce(Id<'_>) -> T) -> T {
+        run(self.owned(scope, item).id())
+    }
+
     pub(super) fn admit(&self, number: Number) -> Called<String> {
         let name = producer(number.producer);
         let admitted = self.numbers[number.space].admit(told(number, &name), number.n)?;

@@ -3,7 +3,7 @@
 
 use firstseen::{Decided, Failure, Token};
 
-use super::calls::{with_id, with_writes};
+use super::calls::with_writes;
 use super::draft::own;
 use super::op::{Deciding, Ending, Item, Name, SCOPES};
 use super::runner::{Called, Runner};
@@ -11,7 +11,7 @@ use super::said::{Said, list};
 
 impl Runner<'_> {
     pub(super) fn claim(&mut self, scope: usize, item: &Item) -> Called<String> {
-        let verdict = with_id(scope, item, |id| self.scopes[scope].claim(id))?;
+        let verdict = self.with_id(scope, item, |id| self.scopes[scope].claim(id))?;
         let said = Said::of(&verdict, self.start);
         if let Some(mut claim) = verdict.first() {
             claim.start();
@@ -53,14 +53,14 @@ impl Runner<'_> {
     pub(super) fn redrive(&mut self, scope: usize, name: Name) -> Called<String> {
         self.held = None;
         let item = Item::plain(name);
-        let done = with_id(scope, &item, |id| self.scopes[scope].redrive(id, "a test"));
+        let done = self.with_id(scope, &item, |id| self.scopes[scope].redrive(id, "a test"));
         Ok(done?.to_string())
     }
 
     pub(super) fn purge(&mut self, scope: usize, name: Name) -> Called<String> {
         self.held = None;
         let item = Item::plain(name);
-        let done = with_id(scope, &item, |id| self.scopes[scope].purge(id, "a test"));
+        let done = self.with_id(scope, &item, |id| self.scopes[scope].purge(id, "a test"));
         Ok(done?.to_string())
     }
 
@@ -72,7 +72,7 @@ impl Runner<'_> {
             Deciding::Retry => Decided::Retry,
         };
         let item = Item::plain(name);
-        let done = with_id(scope, &item, |id| {
+        let done = self.with_id(scope, &item, |id| {
             self.scopes[scope].decide(id, what, "a test")
         });
         Ok(done?.to_string())

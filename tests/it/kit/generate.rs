@@ -7,8 +7,8 @@
 use arbitrary::{Arbitrary, Result, Unstructured};
 
 use super::op::{
-    Batch, Closure, Deciding, End, Ending, Failure, Finish, IDS, Item, Keep, Level, Name, Number,
-    Op, PRODUCERS, Point, Results, SCOPES, SOURCES, SPACES, Step, Table, Write,
+    Batch, Closure, Deciding, End, Ending, Failure, Finish, GIVEN, IDS, Item, Keep, Level, Name,
+    Number, Op, PRODUCERS, Point, Results, SCOPES, SOURCES, SPACES, Step, Table, Write,
 };
 
 /// The steps that bytes stand for, to their end.
@@ -81,8 +81,14 @@ impl<'a> Arbitrary<'a> for Op {
             },
             197..200 => Op::Check,
             200..203 => Op::Rewind(below(u, SOURCES.len())?, u.int_in_range(0..=60)?),
-            203..207 => Op::Alter(scope(u)?, keep(u)?),
-            207..210 => Op::DropScope(scope(u)?, keep(u)?),
+            203..207 => {
+                let scope = scope(u)?;
+                Op::Alter(scope, keep_of(u, scope)?)
+            }
+            207..210 => {
+                let scope = scope(u)?;
+                Op::DropScope(scope, keep_of(u, scope)?)
+            }
             210..212 => Op::DropTable(table(u)?),
             212..243 => Op::Advance(duration(u)?),
             243..247 => Op::Seal,
@@ -151,6 +157,16 @@ fn duration(u: Input<'_, '_>) -> Result<u64> {
     }
 }
 
+/// Ids with their own time are remembered for a fixed one.
+fn keep_of(u: Input<'_, '_>, scope: usize) -> Result<Keep> {
+    let keep = keep(u)?;
+    Ok(match keep {
+        Keep::Fixed(_) => keep,
+        _ if scope == GIVEN => Keep::Fixed(2_000),
+        _ => keep,
+    })
+}
+
 fn keep(u: Input<'_, '_>) -> Result<Keep> {
     const KEEPS: [Keep; 9] = [
         Keep::Fixed(50),
@@ -186,7 +202,18 @@ fn bare_item(u: Input<'_, '_>) -> Result<Item> {
         also: maybe(u, 9, |u| u.int_in_range(0..=29))?,
         source: maybe(u, 3, |u| u.arbitrary())?,
         payload: maybe(u, 3, |u| u.arbitrary())?,
+        ago_ms: ago(u)?,
         ..Item::plain(Name::Missing)
+    })
+}
+
+/// Mostly a while ago, at times at the window's edges, or at the end of what may be ahead.
+fn ago(u: Input<'_, '_>) -> Result<Option<i64>> {
+    Ok(match u.arbitrary::<u8>()? {
+        0..8 => None,
+        8..160 => Some(u.int_in_range(-100..=1_500)?),
+        160..220 => Some(u.int_in_range(1_999..=2_001)?),
+        220.. => Some(u.int_in_range(-101..=-99)?),
     })
 }
 

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use firstseen::Position;
 
-use super::calls::with_id;
 use super::op::{IDS, Item, Name, Point, SCOPES, SOURCES, SPACES, Table, id};
 use super::runner::{Called, Runner};
 use super::said::{self, Sight, Totals, entry, list, point, row};
@@ -12,7 +11,7 @@ use super::said::{self, Sight, Totals, entry, list, point, row};
 impl Runner<'_> {
     pub(super) fn peek(&self, scope: usize, name: Name) -> Called<String> {
         self.flush()?;
-        with_id(scope, &Item::plain(name), |id| {
+        self.with_id(scope, &Item::plain(name), |id| {
             let seen = self.scopes[scope].peek(id)?;
             let sight = seen.map(|seen| Sight::of(&seen, self.start));
             Ok(sight.map_or_else(|| "unknown".to_string(), |sight| sight.to_string()))

@@ -1,6 +1,6 @@
 //! The language of the store's tests: what a program may do, as plain values.
 //!
-//! Everything is small on purpose: six scopes, two tables, eight keys, a few sources and ids, so
+//! Everything is small on purpose: seven scopes, two tables, eight keys, a few sources and ids, so
 //! that programs meet their own past all the time. A value stands for what the store is given;
 //! the functions here say what, and model and store use the same ones.
 
@@ -121,6 +121,8 @@ pub(crate) struct Item {
     pub(crate) also: Option<u8>,
     pub(crate) source: Option<u8>,
     pub(crate) payload: Option<u8>,
+    /// The id's own time, where ids have one: so many milliseconds ago, or ahead.
+    pub(crate) ago_ms: Option<i64>,
     pub(crate) writes: Vec<Write>,
     pub(crate) if_refused: Option<Vec<Write>>,
     pub(crate) declined: bool,
@@ -226,23 +228,30 @@ pub(crate) enum Failure {
 }
 
 /// The scopes' names.
-pub(crate) const SCOPES: [&str; 6] = [
+pub(crate) const SCOPES: [&str; 7] = [
     "blink",
     "minute",
     "hour",
     "sliding",
     "forever",
     "long-sliding",
+    "given",
 ];
 /// How long each remembers at first.
-pub(crate) const KEEPS: [Keep; 6] = [
+pub(crate) const KEEPS: [Keep; 7] = [
     Keep::Fixed(50),
     Keep::Fixed(3_000),
     Keep::Fixed(3_600_000),
     Keep::Sliding(100, 350),
     Keep::Forever,
     Keep::Sliding(3_000, 10_000),
+    Keep::Fixed(2_000),
 ];
+/// The scope whose ids have a time of their own, which their message gives. Late ones are
+/// processed.
+pub(crate) const GIVEN: usize = 6;
+/// How far their time may be ahead, in milliseconds.
+pub(crate) const AHEAD_MS: u64 = 100;
 /// The scope that keeps sources.
 pub(crate) const WITH_SOURCES: usize = 1;
 /// The scopes that store results; in others none is given.
@@ -333,6 +342,7 @@ impl Item {
             also: None,
             source: None,
             payload: None,
+            ago_ms: None,
             writes: Vec::new(),
             if_refused: None,
             declined: false,

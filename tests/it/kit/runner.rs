@@ -6,16 +6,18 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use firstseen::{
-    BelowWindow, Clock, Durability, Error, ManualClock, NextCommit, OnUnknownProducer, Options,
-    Policy, Producer, Scope, SequencePolicy, Sequences, Store, Table as RowTable, Token, Verdict,
+    BelowWindow, Clock, Durability, Error, IdTime, ManualClock, NextCommit, OnLate,
+    OnUnknownProducer, Options, Policy, Producer, Scope, SequencePolicy, Sequences, Store,
+    Table as RowTable, Token, Verdict,
 };
 
-use super::calls::{Owned, with_id};
+use super::calls::Owned;
 use super::claims::ATTEMPTS_MAX;
 use super::dying;
 use super::op::{
-    Batch, Failure, ID_BYTES_MAX, Item, KEEPS, Keep, LEASE_MS, LIMITED, Op, PRODUCERS_MAX, SCOPES,
-    SOURCES, SPACES, Table, UNKEYED, WINDOW, WITH_PAYLOADS, WITH_RESULTS, WITH_SOURCES,
+    AHEAD_MS, Batch, Failure, GIVEN, ID_BYTES_MAX, Item, KEEPS, Keep, LEASE_MS, LIMITED, Op,
+    PRODUCERS_MAX, SCOPES, SOURCES, SPACES, Table, UNKEYED, WINDOW, WITH_PAYLOADS, WITH_RESULTS,
+    WITH_SOURCES,
 };
 use super::said::{Said, kind, list};
 
@@ -153,12 +155,12 @@ impl<'a> Runner<'a> {
 
     fn try_step(&mut self, op: &Op) -> Called<String> {
         match op {
-            Op::Insert(scope, item) => with_id(*scope, item, |id| {
+            Op::Insert(scope, item) => self.with_id(*scope, item, |id| {
                 let said = Said::of(&self.scopes[*scope].insert(id)?, self.start);
                 Ok(list(&[said]))
             }),
             Op::InsertAll(scope, items) => {
-                let owned: Vec<_> = items.iter().map(|i| Owned::of(*scope, i)).collect();
+                let owned: Vec<_> = items.iter().map(|i| self.owned(*scope, i)).collect();
                 let ids = owned.iter().map(Owned::id);
                 let verdicts = self.scopes[*scope].insert_all(ids)?;
                 Ok(self.said(&verdicts))
@@ -172,7 +174,7 @@ impl<'a> Runner<'a> {
             Op::Redrive(scope, name) => self.redrive(*scope, *name),
             Op::Purge(scope, name) => self.purge(*scope, *name),
             Op::Decide(scope, name, what) => self.decide(*scope, *name, *what),
-            Op::Forget(scope, name) => with_id(*scope, &Item::plain(*name), |id| {
+            Op::Forget(scope, name) => self.with_id(*scope, &Item::plain(*name), |id| {
                 Ok(self.scopes[*scope].forget(id, "a test")?.to_string())
             }),
             Op::Peek(scope, name) => self.peek(*scope, *name),
@@ -339,6 +341,10 @@ fn policy(scope: usize, keep: Keep) -> Policy {
         false => policy,
     };
     match scope {
+        GIVEN => policy
+            .id_time(IdTime::Given)
+            .on_late(OnLate::Process)
+            .ahead_max(ms(AHEAD_MS)),
         WITH_SOURCES => policy.sources(),
         UNKEYED => policy.on_missing_id(firstseen::OnMissingId::Process),
         _ => policy,

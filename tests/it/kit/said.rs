@@ -125,6 +125,8 @@ impl Said {
             Verdict::BadId(BadId::Missing) => Said::Bad("missing"),
             Verdict::BadId(BadId::Empty) => Said::Bad("empty"),
             Verdict::BadId(BadId::TooLong { .. }) => Said::Bad("too long"),
+            Verdict::BadId(BadId::NoTime) => Said::Bad("no time"),
+            Verdict::BadId(BadId::TooFarAhead { .. }) => Said::Bad("ahead"),
             Verdict::Declined(_) => Said::Declined,
             Verdict::Failed(seen) => Said::Failed(Sight::of(seen, start)),
             Verdict::DeadLettered(seen) => Said::Dead(Sight::of(seen, start)),
