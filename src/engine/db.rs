@@ -220,6 +220,7 @@ impl Engine {
     /// # Errors
     /// It is still there then, and may be dropped again.
     pub(crate) fn drop_family(&self, family: &Family) -> Result<()> {
+        family.condemn();
         at(self.home(), Place::Drop, || {
             family.handle.drop_family(&self.db, family.name())
         })
@@ -255,15 +256,26 @@ impl Engine {
         options.set_wait(true);
         let families = self.families.lock().clone();
         for family in families.iter().filter_map(Weak::upgrade) {
-            let pins = matches!(family.kind, Kind::Rows | Kind::Table);
-            if pins && family.integer("rocksdb.num-entries-active-mem-table")? > 0 {
-                at(self.home(), Place::Flush, || {
-                    let flushed = self.db.flush_cf_opt(&family.handle, &options);
-                    flushed.map_err(map)
-                })?;
+            if !matches!(family.kind, Kind::Rows | Kind::Table) {
+                continue;
+            }
+            match self.flush(&family, &options) {
+                // Dropped meanwhile: it pins nothing any more.
+                Err(_) if family.is_condemned() => {}
+                flushed => flushed?,
             }
         }
         Ok(())
+    }
+
+    fn flush(&self, family: &Family, options: &FlushOptions) -> Result<()> {
+        if family.integer("rocksdb.num-entries-active-mem-table")? == 0 {
+            return Ok(());
+        }
+        at(self.home(), Place::Flush, || {
+            let flushed = self.db.flush_cf_opt(&family.handle, options);
+            flushed.map_err(map)
+        })
     }
 
     /// Starts a run file that [`Engine::ingest`] will take.

@@ -1,6 +1,7 @@
 //! One column family: reads, and its rows in order.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rocksdb::{DBPinnableSlice, ReadOptions, WriteBatch};
 
@@ -19,6 +20,8 @@ pub(crate) struct Family {
     name: String,
     number: u32,
     pub(super) kind: Kind,
+    /// Its drop has begun: nothing in it is worth anything any more.
+    condemned: AtomicBool,
     /// Reads that keep what they read in the cache, and reads that leave the cache alone.
     kept: ReadOptions,
     passing: ReadOptions,
@@ -48,9 +51,18 @@ impl Family {
             name: name.to_string(),
             number,
             kind,
+            condemned: AtomicBool::new(false),
             kept: ReadOptions::default(),
             passing,
         }))
+    }
+
+    pub(super) fn condemn(&self) {
+        self.condemned.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_condemned(&self) -> bool {
+        self.condemned.load(Ordering::Acquire)
     }
 
     fn reading(&self, blocks: Blocks) -> &ReadOptions {

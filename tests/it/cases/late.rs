@@ -5,9 +5,7 @@ mod placed;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use firstseen::{
-    Action, BadId, Error, Id, IdTime, OnLate, Policy, RecordState, Scope, Store, Verdict,
-};
+use firstseen::{Action, BadId, Error, Id, IdTime, OnLate, Policy, RecordState, Scope, Verdict};
 
 use super::{Bring, expect_invalid, ms, secs, timed};
 

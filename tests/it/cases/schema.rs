@@ -1,5 +1,7 @@
 //! A living schema: what may change at a reopening, what may not, and what a drop leaves.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use firstseen::{ErrorKind, Options, Policy, Recorded, Store, days};
 
 use super::{
@@ -325,4 +327,31 @@ fn wrong_options_and_policies_list_every_violation() {
         assert!(error.contains(part), "{error} lacks {part}");
     }
     expect_invalid(store.scope("s", Policy::sliding(secs(2), secs(1))), "cap");
+}
+
+/// Background work may be about to flush a table's rows just when the table is dropped: that is
+/// no failure of anything.
+#[test]
+fn tables_are_dropped_while_others_are_flushed() {
+    let store = memory();
+    let ids = week(&store);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        let flushing = threads.spawn(|| {
+            let mut rounds = 0_u32;
+            while !is_over.load(Ordering::Relaxed) {
+                assert!(ids.insert(&rounds.to_le_bytes()).unwrap().is_first());
+                store.seal().unwrap();
+                rounds += 1;
+            }
+            rounds
+        });
+        for round in 0..400 {
+            let table = store.table("short-lived").unwrap();
+            put(&store, &table, "row", round.to_string());
+            assert!(store.drop_table("short-lived").unwrap());
+        }
+        is_over.store(true, Ordering::Relaxed);
+        assert!(flushing.join().unwrap() > 0);
+    });
 }

@@ -1,6 +1,6 @@
 //! The runner's writing calls: batches, holds and closures, put together from steps.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use firstseen::{
     Durability, Error, Id, Position, Producer, Recorded, Table as RowTable, Tx, Verdict, Verdicts,
@@ -9,9 +9,9 @@ use firstseen::{
 
 use super::draft::incremented;
 use super::op::{
-    Batch, Closure, End, Finish, ID_BYTES_MAX, Item, Level, Name, Number, Point, SOURCES, Step,
-    Table, WITH_PAYLOADS, WITH_RESULTS, Write, bare, give_out, id, key, payload, producer, result,
-    source, value,
+    Batch, Closure, End, Finish, GIVEN, ID_BYTES_MAX, Item, Level, Name, Number, Point, SOURCES,
+    Step, Table, WITH_PAYLOADS, WITH_RESULTS, Write, bare, give_out, id, key, payload, producer,
+    result, source, value,
 };
 use super::runner::{Called, Runner};
 use super::said::{CLOSURE, Said, kind, list, maybe_bytes};

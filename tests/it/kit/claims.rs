@@ -40,6 +40,8 @@ pub(crate) struct Claim {
     pub(super) expiry_ms: u64,
     pub(super) source: Option<String>,
     pub(super) payload: Option<Vec<u8>>,
+    /// When its id is late, if that has its own time.
+    own_expiry: Option<i64>,
 }
 
 /// Claims, and how many attempts each dead letter had since when.
@@ -157,6 +159,9 @@ impl Draft<'_> {
         if let Some(said) = self.seen(scope, item) {
             return said;
         }
+        if let Some(said) = self.ahead(scope, item) {
+            return said;
+        }
         let before = self.claim_of(scope, item);
         let kept = item.source.filter(|_| scope == WITH_SOURCES).map(source);
         let claim = Claim {
@@ -169,6 +174,7 @@ impl Draft<'_> {
             expiry_ms: 0,
             source: kept.or(before.as_ref().and_then(|c| c.source.clone())),
             payload: brought(scope, item).or(before.and_then(|c| c.payload)),
+            own_expiry: self.own_expiry(scope, item),
         };
         self.end_claims(scope, item);
         let key = self.forms(scope, item).swap_remove(0);
@@ -189,7 +195,7 @@ impl Model {
         let serial = self.serials;
         let foreign = self.foreign();
         let mut draft = Draft::new(self, self.now_ms, &foreign);
-        let said = match check(usize::MAX, item) {
+        let said = match check(scope, item) {
             Err(bad) => Said::Bad(bad),
             Ok(_) => draft.take(scope, item, serial),
         };
@@ -280,6 +286,7 @@ impl Model {
             expiry_ms: 0,
             source: record.as_ref().and_then(|seen| seen.source.clone()),
             payload: record.as_ref().and_then(|seen| seen.payload.clone()),
+            own_expiry: None,
         };
         let mut draft = Draft::new(self, self.now_ms, &[]);
         draft.claims.dead.remove(&key);
@@ -365,10 +372,16 @@ impl Draft<'_> {
             Keep::Sliding(ms, cap_ms) => item.remember_ms.unwrap_or(ms).min(cap_ms),
             Keep::Forever => u64::MAX,
         };
+        let own_expiry = self
+            .own_expiry(scope, item)
+            .or(claim.as_ref().and_then(|c| c.own_expiry));
         let kept = item.source.filter(|_| scope == WITH_SOURCES).map(source);
         let seen = Seen {
             first_ms: claim.as_ref().map_or(self.now_ms, |c| c.first_ms),
-            expiry_ms: self.now_ms.saturating_add(ms),
+            expiry_ms: own_expiry.map_or(self.now_ms.saturating_add(ms), |own_ms| {
+                // A late one leaves nothing that is remembered.
+                u64::try_from(own_ms).unwrap_or(0)
+            }),
             refused: self.is_refused,
             source: kept.or(claim.as_ref().and_then(|c| c.source.clone())),
             payload: brought(scope, item).or(claim.and_then(|c| c.payload)),

@@ -9,6 +9,8 @@
 //! - an id that comes with another payload than it was recorded with is no duplicate but a
 //!   mismatch, and lives no longer for it; where either has none they are the same;
 //! - a result stays with its id;
+//! - an id with its own time is remembered from it on; a late one is first each time, but within
+//!   one commit, and leaves no record;
 //! - items see the rows of those before them.
 
 use std::collections::BTreeMap;
@@ -17,8 +19,8 @@ use super::claims::Claims;
 use super::model::{Model, Seen};
 use super::numbers::Numbers;
 use super::op::{
-    Closure, End, ID_BYTES_MAX, Item, Keep, Name, Number, PRODUCERS, Step, Table, UNKEYED,
-    WITH_PAYLOADS, WITH_RESULTS, Write, id, payload, result,
+    AHEAD_MS, Closure, End, GIVEN, ID_BYTES_MAX, Item, Keep, Name, Number, PRODUCERS, Step, Table,
+    UNKEYED, WITH_PAYLOADS, WITH_RESULTS, Write, id, payload, result,
 };
 use super::rows::Rows;
 use super::said::{CLOSURE, INVALID, Kind, Said, maybe_bytes};
@@ -87,6 +89,9 @@ impl<'m> Draft<'m> {
             if let Some(said) = self.seen(scope, item) {
                 return Ok(said);
             }
+            if let Some(said) = self.ahead(scope, item) {
+                return Ok(said);
+            }
         }
         if item.declined {
             return Ok(Said::Declined);
@@ -105,7 +110,7 @@ impl<'m> Draft<'m> {
             }
             return Ok(Said::Refused { write, settled });
         }
-        self.unkeyed += u64::from(unkeyed);
+        self.unkeyed += u64::from(unkeyed || self.is_late(scope, item));
         self.record(scope, item, false);
         Ok(Said::First)
     }
@@ -171,6 +176,26 @@ impl<'m> Draft<'m> {
             }
         }
         None
+    }
+
+    /// When an id with its own time is late; signed, as it may have been before all began.
+    pub(super) fn own_expiry(&self, scope: usize, item: &Item) -> Option<i64> {
+        let Keep::Fixed(ms) = self.model.keeps[scope] else {
+            return None;
+        };
+        let ago_ms = item.ago_ms.filter(|_| scope == GIVEN)?;
+        Some(self.now_ms as i64 - ago_ms + ms as i64)
+    }
+
+    fn is_late(&self, scope: usize, item: &Item) -> bool {
+        self.own_expiry(scope, item)
+            .is_some_and(|ms| ms <= self.now_ms as i64)
+    }
+
+    /// The verdict if an id's own time is too far ahead.
+    pub(super) fn ahead(&self, scope: usize, item: &Item) -> Option<Said> {
+        let ago_ms = item.ago_ms.filter(|_| scope == GIVEN)?;
+        (-ago_ms > AHEAD_MS as i64).then_some(Said::Bad("ahead"))
     }
 
     fn prolong(&mut self, scope: usize, id: Vec<u8>, item: &Item, mut seen: Seen) {
@@ -248,7 +273,7 @@ impl<'m> Draft<'m> {
             self.rows = before;
             return Ok((Said::Declined, told));
         }
-        let unkeyed = own(item).is_none();
+        let unkeyed = own(item).is_none() || self.is_late(scope, item);
         self.unkeyed += u64::from(unkeyed);
         self.record_with(scope, item, false, closure.results.first);
         Ok((Said::First, told))
@@ -325,7 +350,9 @@ pub(super) fn own(item: &Item) -> Option<Vec<u8>> {
 
 /// Whether the item has no id and needs none; what is wrong with its id otherwise.
 pub(super) fn check(scope: usize, item: &Item) -> Result<bool, &'static str> {
+    let is_id = matches!(item.name, Name::Id(_));
     match item.name {
+        _ if is_id && scope == GIVEN && item.ago_ms.is_none() => Err("no time"),
         Name::Missing if scope == UNKEYED => Ok(true),
         Name::Missing => Err("missing"),
         Name::Empty => Err("empty"),

@@ -9,8 +9,8 @@ use super::claims::Claims;
 use super::draft::{Draft, Staged, check, own};
 use super::numbers::Numbers;
 use super::op::{
-    Batch, Failure, Finish, Item, KEEPS, Keep, Name, Number, Op, PRODUCERS, Point, SCOPES, Write,
-    bare, give_out, id,
+    Batch, Failure, Finish, GIVEN, Item, KEEPS, Keep, Name, Number, Op, PRODUCERS, Point, SCOPES,
+    Write, bare, give_out, id,
 };
 use super::rows::Rows;
 use super::said::{BUSY, INVALID, Kind, Said, Sight, Totals, UNDECIDED, UNKNOWN, list};
@@ -214,9 +214,10 @@ impl Model {
     /// What the library calls misuse, and refuses whole.
     pub(super) fn misused(&self, batch: &Batch) -> Result<(), Kind> {
         let of_items = batch.items.iter().any(|(scope, item)| {
-            let forever = self.keeps[*scope] == Keep::Forever && item.remember_ms.is_some();
+            let is_bound = self.keeps[*scope] == Keep::Forever || *scope == GIVEN;
+            let misused = is_bound && item.remember_ms.is_some();
             let mut writes = item.writes.iter().chain(item.if_refused.iter().flatten());
-            forever || writes.any(Write::is_misuse)
+            misused || writes.any(Write::is_misuse)
         });
         if of_items || batch.always.iter().any(Write::is_conditional) {
             return Err(INVALID);
@@ -400,7 +401,8 @@ impl Model {
 
     fn alter(&mut self, scope: usize, keep: Keep) -> String {
         let same_form = std::mem::discriminant(&self.keeps[scope]) == std::mem::discriminant(&keep);
-        if !same_form {
+        let is_for_life = scope == GIVEN && self.keeps[scope] != keep;
+        if !same_form || is_for_life {
             return failed(INVALID);
         }
         self.keeps[scope] = keep;
@@ -434,7 +436,15 @@ impl Model {
     fn writes(&self, batch: &Batch) -> bool {
         let draft = Draft::new(self, self.now_ms, &[]);
         let settled = settle(draft, &batch.items, &batch.always);
-        settled.is_ok_and(|(_, e)| e.writes_rows || !e.ids.is_empty() || !batch.points.is_empty())
+        settled.is_ok_and(|(_, e)| {
+            let mut ids = e.ids.values();
+            // What was late is not recorded.
+            let records = ids.any(|staged| {
+                let (Staged::Recorded(seen) | Staged::Prolonged(seen)) = staged;
+                seen.expiry_ms > self.now_ms
+            });
+            e.writes_rows || records || !batch.points.is_empty()
+        })
     }
 }
 
