@@ -21,7 +21,7 @@ pub struct Imported {
     pub expired: u64,
     /// Left out, since another caller holds them: import them again.
     pub in_progress: u64,
-    /// Missing, empty or too long.
+    /// Missing, empty or too long; without the time that ids of the scope carry, or too far ahead.
     pub bad: u64,
 }
 

@@ -21,7 +21,7 @@ pub struct Stats {
     pub claims: ClaimStats,
     /// Producer sequences.
     pub sequences: SequenceStats,
-    /// Items without an id that a policy let through.
+    /// Items that a policy let through without recording an id: they have none, or it is late.
     pub unkeyed: u64,
     /// Ids forgotten by request.
     pub forgotten: u64,

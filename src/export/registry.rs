@@ -134,7 +134,7 @@ metrics! {
         put(&[], Value::Count(s.sequences.evicted));
     }
     Counter "unkeyed_total" []
-    "Items without an id that a policy let through.",
+    "Items that a policy let through without recording an id: they have none, or it is late.",
     |s, put| {
         put(&[], Value::Count(s.unkeyed));
     }
