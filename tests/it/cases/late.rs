@@ -164,6 +164,7 @@ fn what_becomes_of_late_ids_is_the_policys() {
     assert!(verdicts[0].is_first() && verdicts[1].is_duplicate());
     let stats = store.stats().unwrap();
     assert_eq!((stats.unkeyed, stats.verdicts.late), (4, 2));
+    assert_eq!(stats.ids_recorded, 0);
     assert_eq!(scope.scan(..).unwrap().count(), 0);
 }
 
