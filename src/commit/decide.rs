@@ -193,17 +193,20 @@ impl Decision {
         (self.canonical(entry as u32) == entry).then(|| (of.item, of.scope, of.id.clone()))
     }
 
+    /// The entries of which something was found, ascending.
+    pub(super) fn found(&self) -> impl Iterator<Item = usize> {
+        let each = self.hit_of.iter().enumerate();
+        each.filter_map(|(at, hit)| (*hit != NONE).then_some(at))
+    }
+
     /// All that was found.
     pub(super) fn hits(&self) -> &[Hit] {
         &self.hits
     }
 
-    /// Whether every entry is an id of its own that nobody holds and no record is known of.
-    pub(super) fn is_all_new(&self) -> bool {
-        self.hits.is_empty()
-            && self.canon.is_empty()
-            && self.in_progress.is_empty()
-            && self.claims.is_empty()
+    /// Whether every entry is an id of its own that nobody holds or has claimed.
+    pub(super) fn is_all_separate(&self) -> bool {
+        self.canon.is_empty() && self.in_progress.is_empty() && self.claims.is_empty()
     }
 
     pub(super) fn class(&self, item: u32) -> Option<Class> {

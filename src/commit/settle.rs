@@ -3,6 +3,7 @@
 //! The first hit decides (protocol: "which record wins"). What is first seen goes into the log,
 //! placed at the later of its own slice and the hit's, and flagged `over` if there was one.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::claims::Change;
@@ -22,6 +23,9 @@ use super::record::How;
 use super::sequences::Producers;
 use super::sighting::sighting;
 use super::write::{What, When, Write};
+
+/// A batch of which more than this part was found is settled item by item.
+const HITS_PART: usize = 8;
 
 /// A scope's rules as one commit sees them.
 pub(super) struct Rules {
@@ -149,7 +153,7 @@ impl Committer {
         log: &mut LogBuilder,
         rows: &mut Rep,
     ) -> Result<Settled<'a>> {
-        if let Some(settled) = self.settle_new(draft, decision, log)? {
+        if let Some(settled) = self.settle_new(draft, decision, log, rows)? {
             self.points(draft, rows)?;
             log.finish();
             return Ok(settled);
@@ -181,31 +185,52 @@ impl Committer {
         })
     }
 
-    /// The most frequent batch as a whole: ids of one length, all new, and nothing else. Item by
-    /// item it would come to the same.
+    /// The most frequent batch by stretches: ids of one length and scope, each its own, nearly all
+    /// of them new, and nothing else. Item by item it would come to the same.
     fn settle_new(
         &self,
         draft: &Draft,
         decision: &Decision,
         log: &mut LogBuilder,
+        rows: &mut Rep,
     ) -> Result<Option<Settled<'static>>> {
-        let Some(id_len) = draft.uniform().filter(|_| decision.is_all_new()) else {
+        let Some(id_len) = draft.uniform().filter(|_| decision.is_all_separate()) else {
             return Ok(None);
         };
-        let rules = self.rules(draft, decision.now_ms)?;
-        let Some(rules) = rules.first().filter(|rules| rules.is_plain) else {
+        let items = draft.items.len();
+        if decision.hits().len() > items / HITS_PART {
+            return Ok(None);
+        }
+        let mut settling = self.settling(draft, decision, log, rows)?;
+        let Some(&Rules {
+            meta, placement, ..
+        }) = settling.rules.first().filter(|r| r.is_plain)
+        else {
             return Ok(None);
         };
         let hashes = decision.held.hashes();
-        log.add_all(hashes, &rules.meta, rules.placement, id_len, &draft.bytes);
-        let verdicts = hashes.iter().map(|_| Verdict::First(())).collect();
+        let mut verdicts = Vec::with_capacity(items);
+        let add_new = |log: &mut LogBuilder, verdicts: &mut Vec<Verdict>, new: Range<usize>| {
+            let ids = &draft.bytes[new.start * id_len..new.end * id_len];
+            if !new.is_empty() {
+                log.add_all(&hashes[new.clone()], &meta, placement, id_len, ids);
+                verdicts.extend(new.map(|_| Verdict::First(())));
+            }
+        };
+        let mut next = 0;
+        for at in decision.found() {
+            add_new(settling.log, &mut verdicts, next..at);
+            verdicts.push(settling.item(at as u32, &draft.items[at], Some(&[]))?);
+            next = at + 1;
+        }
+        add_new(settling.log, &mut verdicts, next..items);
         Ok(Some(Settled {
             verdicts: Verdicts::new(verdicts),
-            unkeyed: 0,
-            changes: Vec::new(),
+            unkeyed: settling.unkeyed,
+            changes: settling.changes,
             producers: Producers::default(),
-            audits: Vec::new(),
-            is_all_first: true,
+            audits: settling.audits,
+            is_all_first: decision.hits().is_empty(),
         }))
     }
 

@@ -69,15 +69,7 @@ impl LogBuilder {
         id: &[u8],
         extras: Option<&[u8]>,
     ) {
-        let fits = self.open.is_some_and(|o| {
-            o.id_len == id.len()
-                && o.rich == extras.is_some()
-                && o.meta == *meta
-                && o.placement == placement
-        });
-        if !fits {
-            self.start(meta, placement, id.len(), extras.is_some());
-        }
+        self.stand_in(meta, placement, id.len(), extras.is_some());
         self.value.extend_from_slice(id);
         if let Some(extras) = extras {
             let len = u16::try_from(extras.len()).expect("extras are bounded at 64 KiB");
@@ -100,11 +92,22 @@ impl LogBuilder {
         ids: &[u8],
     ) {
         debug_assert_eq!(hashes.len() * id_len, ids.len(), "a hash for each id");
-        self.start(meta, placement, id_len, false);
+        self.stand_in(meta, placement, id_len, false);
         self.value.extend_from_slice(ids);
         self.hashes.extend_from_slice(hashes);
         if let Some(open) = &mut self.open {
             open.count += hashes.len() as u32;
+        }
+    }
+
+    /// Goes on with the open section, if it is of that kind, or starts one that is.
+    #[inline]
+    fn stand_in(&mut self, meta: &Meta, placement: Slice, id_len: usize, rich: bool) {
+        let fits = self.open.is_some_and(|o| {
+            o.id_len == id_len && o.rich == rich && o.meta == *meta && o.placement == placement
+        });
+        if !fits {
+            self.start(meta, placement, id_len, rich);
         }
     }
 
