@@ -208,6 +208,16 @@ pub(crate) const SWITCHES: &[Switch] = switches! {
             .then(|| self.room.lock());
         self.room_changed.notify_all();";
 
+    // Sieves.
+    "into the sieve", "index/segment.rs":
+    "counted.sieve().add_all(hashes.iter().copied());" =>
+    "let kept = crate::rules::is_kept(\"into the sieve\");
+            counted.sieve().add_all(hashes.iter().copied().filter(|_| kept));";
+
+    "sieves before all", "index/lookup.rs":
+    "if view.is_sieved() &&" =>
+    "if (view.is_sieved() || !crate::rules::is_kept(\"sieves before all\")) &&";
+
     // Merges and filters.
     "swapped before removed", "index/merge.rs":
     "failpoint!(\"merge::ingested\");" =>

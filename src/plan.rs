@@ -13,10 +13,8 @@ use crate::index::Classes;
 const BYTES_OF_AN_ID: f64 = 4.4;
 /// RocksDB's index of pages in memory: some 40 bytes for each 256 ids.
 const INDEX_BYTES: f64 = 0.16;
-/// Filter bytes of an id within the first eighth of the budget, and beyond.
-const FILTER_BYTES: [f64; 2] = [3.0, 17.0 / 8.0];
-/// The part of the budget that is spent at the higher rate.
-const GENEROUS_PART: f64 = 1.0 / 8.0;
+/// Filter bytes of an id. Sieves take only what filters leave of a quarter of their budget.
+const FILTER_BYTES: f64 = 17.0 / 8.0;
 /// Beside what is computed, so much of the disk should be free.
 const RESERVE: f64 = 0.1;
 /// The defaults of [`Options`](crate::Options) and [`Resources`](crate::Resources).
@@ -149,7 +147,7 @@ impl Load {
         let each = f64::from(self.id_bytes) + f64::from(self.extra_bytes) + BYTES_OF_AN_ID;
         let merge = each * rate * slice_s;
         let disk = (each * most + merge + WAL_BYTES as f64) * (1.0 + RESERVE);
-        let (filters, index) = (filter_bytes(most), most * INDEX_BYTES);
+        let (filters, index) = (most * FILTER_BYTES, most * INDEX_BYTES);
         // Unsealed ids are in the log's memtables once more.
         let other = CACHE_BYTES + 2 * SEGMENT_BYTES;
         let generations = retention_ms / class.width_ms + 2;
@@ -228,12 +226,6 @@ impl Load {
     }
 }
 
-/// The budget that has room for a filter of each of so many ids.
-fn filter_bytes(ids: f64) -> f64 {
-    let [generous, plain] = FILTER_BYTES;
-    ids / (GENEROUS_PART / generous + (1.0 - GENEROUS_PART) / plain)
-}
-
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -265,12 +257,5 @@ mod tests {
         assert!(Load::new(0, 1, days(1)).plan().is_err());
         assert!(Load::new(1, 1, Duration::ZERO).plan().is_err());
         assert!(Load::new(u64::MAX, 1, days(1)).plan().is_err());
-    }
-
-    #[test]
-    fn the_budget_for_filters_is_spent_at_two_rates() {
-        let budget = filter_bytes(1e9);
-        let ids = budget / 8.0 / 3.0 + budget * 7.0 / 8.0 / 2.125;
-        assert!((ids - 1e9).abs() < 1.0, "{ids}");
     }
 }

@@ -262,7 +262,7 @@ pub struct FilterStats {
     pub count: u64,
     /// Runs without one: not loaded yet, or given up for memory.
     pub missing: u64,
-    /// Memory of this store's filters, in bytes.
+    /// Memory of this store's filters and sieves, in bytes.
     pub bytes: u64,
     /// Probes.
     pub probes: u64,

@@ -185,7 +185,7 @@ type Scenario = fn(Option<&'static str>);
 
 /// Each rule, the scenario that sees that it is left out, and what that one says. Which of several
 /// complaints comes first is the scheduler's choice.
-const NEEDED: [(&str, Scenario, &[&str]); 27] = [
+const NEEDED: [(&str, Scenario, &[&str]); 29] = [
     ("one stripe an id", verdicts::one_sight, &["double"]),
     ("view after the hold", verdicts::one_first, &["double"]),
     ("time after the lookups", verdicts::one_first, &["double"]),
@@ -211,6 +211,12 @@ const NEEDED: [(&str, Scenario, &[&str]); 27] = [
         "merged while views read",
         verdicts::never_missed,
         &["missed"],
+    ),
+    ("into the sieve", verdicts::never_missed, &["missed"]),
+    (
+        "sieves before all",
+        verdicts::filters_come_late,
+        &["missed", "double"],
     ),
     (
         "filter when whole",

@@ -155,6 +155,7 @@ impl Committer {
                 None => stats.missing += 1,
             }
         }
+        stats.bytes += view.sieve_bytes();
         stats
     }
 }

@@ -20,6 +20,7 @@
 //! Why not a flat filter: each of its bits is a cache miss. Why not 256-bit blocks: half the
 //! filter's size later they have one and a half times the false positives.
 
+use super::ask::{Ask, place};
 use crate::error::Result;
 use crate::memory;
 use xxhash_rust::xxh3::xxh3_64;
@@ -62,17 +63,22 @@ pub(crate) struct Filter {
 #[derive(Clone, Copy)]
 pub(crate) struct Lines<'a>(&'a [Block]);
 
-impl Lines<'_> {
-    /// Asks for the hash's line.
+impl Ask for Lines<'_> {
+    type Mask = Mask;
+
     #[inline]
-    pub(crate) fn prefetch(self, hash: u64) {
-        memory::prefetch_at(self.0, block_of(hash, self.0.len()));
+    fn mask(hash: u64) -> Mask {
+        Filter::mask(hash)
     }
 
-    /// False: certainly never added. `mask` is [`Filter::mask`] of the same hash.
     #[inline]
-    pub(crate) fn may_contain(self, hash: u64, mask: &Mask) -> bool {
-        let block = &self.0[block_of(hash, self.0.len())];
+    fn prefetch(self, hash: u64) {
+        memory::prefetch_at(self.0, place(hash, self.0.len()));
+    }
+
+    #[inline]
+    fn may_contain(self, hash: u64, mask: &Mask) -> bool {
+        let block = &self.0[place(hash, self.0.len())];
         // No early exit, so that it becomes a few wide instructions.
         let mut missing = 0;
         for (word, bit) in block.0.iter().zip(mask.0) {
@@ -101,7 +107,7 @@ impl Filter {
     #[inline]
     pub(crate) fn add(&mut self, hash: u64) {
         let mask = Filter::mask(hash);
-        let at = block_of(hash, self.blocks.len());
+        let at = place(hash, self.blocks.len());
         let block = &mut self.blocks[at];
         for (word, bit) in block.0.iter_mut().zip(mask.0) {
             *word |= bit;
@@ -186,11 +192,6 @@ fn block_from(bytes: &[u8; BLOCK_BYTES]) -> Block {
         *word = u64::from_le_bytes(*bytes);
     }
     block
-}
-
-#[inline]
-fn block_of(hash: u64, blocks: usize) -> usize {
-    ((u128::from(hash) * blocks as u128) >> 64) as usize
 }
 
 #[cfg(test)]

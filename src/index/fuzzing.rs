@@ -4,7 +4,7 @@
 //! store's encoder: what the two disagree about shows in the bytes or in the text.
 
 use crate::error::Result;
-use crate::front::Filter;
+use crate::front::{Ask, Filter};
 
 use super::floor::{Floor, Mark};
 use super::hash::IdHash;

@@ -5,20 +5,19 @@
 //! consulted (protocol: "which record wins"). A read error is an error, never "new".
 //!
 //! A batch is probed tier by tier rather than id by id: each memory access is prefetched for
-//! the whole batch, all filters are asked before any page ([`super::screen`]), and what they
+//! the whole batch, all filters are asked before any page ([`super::sift`]), and what they
 //! can't rule out is read from its run by one sorted batched read.
 
 use std::sync::Arc;
 
 use crate::engine::Blocks;
 use crate::error::{Error, Result};
-use crate::front::{Filter, Lines, Mask};
 
 use super::hash::IdHash;
 use super::page::{Page, page_of};
 use super::record::{Hit, Slice};
 use super::run::Run;
-use super::screen::{Maybe, screen};
+use super::sift::{Sifting, Suspects, sift, suspects};
 use super::view::{Generation, View};
 
 /// What a lookup needs to know of an id besides its hash, and only where a hash is not enough.
@@ -33,7 +32,7 @@ pub(crate) struct Probe<'a> {
 }
 
 impl Probe<'_> {
-    fn may_be_in(&self, slice: Slice) -> bool {
+    pub(super) fn may_be_in(&self, slice: Slice) -> bool {
         let class = 1_u32 << u32::from(slice.class);
         self.classes & class != 0 && self.only.is_none_or(|only| only == slice)
     }
@@ -63,16 +62,21 @@ pub(crate) struct Scratch {
     /// Positions of the ids that no segment has, and their hashes.
     open: Vec<u32>,
     hashes: Vec<u64>,
-    masks: Vec<Mask>,
-    maybe: Vec<Maybe>,
+    sifting: Sifting,
     /// What has become of each open id.
     fates: Vec<Fate>,
-    worth: Worth,
+    suspects: Suspects,
+    /// Whether pages read are worth room in the cache, by how many of the last ids asked on disk
+    /// were there. A replay's are; the pages that a stream of new ids is sent to by the filters'
+    /// errors are no more likely than any others to be read again, and would push out all that
+    /// are.
+    pages: Worth,
+    /// Whether to ask the sieves before the segments, by how many of the last ids no segment had:
+    /// a duplicate of a moment ago passes the sieves in vain.
+    sieves: Worth,
 }
 
-/// Whether pages read are worth room in the cache, by how many of the last ids asked on disk
-/// were there. A replay's are; the pages that a stream of new ids is sent to by the filters' errors
-/// are no more likely than any others to be read again, and would push out all that are.
+/// Whether something pays, by how often it hit lately.
 #[derive(Default)]
 struct Worth(i32);
 
@@ -80,12 +84,8 @@ impl Worth {
     /// What it takes to change its mind.
     const MEMORY: i32 = 64;
 
-    fn blocks(&self) -> Blocks {
-        if self.0 >= 0 {
-            Blocks::Keep
-        } else {
-            Blocks::Pass
-        }
+    fn pays(&self) -> bool {
+        self.0 >= 0
     }
 
     fn learn(&mut self, asked: usize, hits: u64) {
@@ -118,10 +118,30 @@ pub(crate) fn lookup<'a>(
 ) -> Result<()> {
     scratch.open.clear();
     scratch.hashes.clear();
-    in_segments(view, hashes, &probe, scratch, |i, hit| {
-        tiers.active += 1;
+    let mut hits = 0;
+    let found_recent = |i, hit| {
+        hits += 1;
         found(i, hit);
-    });
+    };
+    let is_placed = !hashes.is_empty() && probe(0).only.is_some();
+    if view.is_sieved() && !is_placed && scratch.sieves.pays() {
+        suspects(view, hashes, &mut scratch.suspects, tiers);
+        let suspects = std::mem::take(&mut scratch.suspects);
+        in_segments(
+            view,
+            (&suspects.at, &suspects.hashes),
+            &probe,
+            scratch,
+            found_recent,
+        );
+        scratch.suspects = suspects;
+    } else {
+        in_segments(view, (&[], hashes), &probe, scratch, found_recent);
+    }
+    tiers.active += hits;
+    scratch
+        .sieves
+        .learn(hashes.len(), hashes.len() as u64 - hits);
     if scratch.open.is_empty() {
         return Ok(());
     }
@@ -130,12 +150,13 @@ pub(crate) fn lookup<'a>(
         .iter()
         .flat_map(|g| g.runs.iter().map(move |run| (g, run)))
         .collect();
-    sift(&runs, &probe, scratch, tiers);
+    let open = (&scratch.open[..], &scratch.hashes[..]);
+    sift(view, &runs, open, &probe, &mut scratch.sifting, tiers);
     scratch.fates.clear();
     scratch.fates.resize(scratch.open.len(), Fate::Untouched);
     let fates = &mut scratch.fates;
-    for asked in scratch.maybe.chunk_by(|a, b| a.run == b.run) {
-        let (generation, run) = runs[asked[0].run as usize];
+    for asked in scratch.sifting.maybe.chunk_by(|a, b| a.of == b.of) {
+        let (generation, run) = runs[asked[0].of as usize];
         let mut asked: Vec<Asked<'a>> = asked
             .iter()
             .filter(|m| fates[m.at as usize] != Fate::Found)
@@ -154,14 +175,17 @@ pub(crate) fn lookup<'a>(
         asked
             .iter()
             .for_each(|a| fates[a.at as usize] = Fate::Missed);
-        let blocks = scratch.worth.blocks();
+        let blocks = match scratch.pages.pays() {
+            true => Blocks::Keep,
+            false => Blocks::Pass,
+        };
         let mut hits = 0;
         read_run(generation, run, ids, &mut asked, blocks, |at, hit| {
             hits += 1;
             fates[at as usize] = Fate::Found;
             found(scratch.open[at as usize] as usize, hit);
         })?;
-        scratch.worth.learn(asked.len(), hits);
+        scratch.pages.learn(asked.len(), hits);
         tiers.disk += hits;
         if run.filter().is_some() {
             tiers.false_positives += asked.len() as u64 - hits;
@@ -176,10 +200,11 @@ pub(crate) fn lookup<'a>(
 /// How far ahead slots are prefetched: enough to cover a miss, little enough to stay cached.
 const AHEAD: usize = 24;
 
-/// Asks the segments' sets, and notes as open what they don't have.
+/// Asks the segments' sets, and notes as open what they don't have. `at` says where in the batch
+/// the ids are; nothing if they are all of it.
 fn in_segments<'a>(
     view: &View,
-    hashes: &[u64],
+    (at, hashes): (&[u32], &[u64]),
     probe: &impl Fn(usize) -> Probe<'a>,
     scratch: &mut Scratch,
     mut found: impl FnMut(usize, Hit),
@@ -197,6 +222,7 @@ fn in_segments<'a>(
                 segment.set().prefetch_record(soon);
             }
         }
+        let i = at.get(i).map_or(i, |at| *at as usize);
         let id = || {
             let probe = probe(i);
             (probe.scope, probe.id)
@@ -210,93 +236,6 @@ fn in_segments<'a>(
             }
         }
     }
-}
-
-/// Leaves in `maybe` which runs may hold which open ids, run by run in the order of probing.
-fn sift<'a>(
-    runs: &[(&Arc<Generation>, &Arc<Run>)],
-    probe: &impl Fn(usize) -> Probe<'a>,
-    scratch: &mut Scratch,
-    tiers: &mut Tiers,
-) {
-    let Scratch {
-        open,
-        hashes,
-        masks,
-        maybe,
-        ..
-    } = scratch;
-    maybe.clear();
-    if open
-        .first()
-        .is_some_and(|i| probe(*i as usize).only.is_some())
-    {
-        return sift_placed(runs, probe, scratch, tiers);
-    }
-    let guards: Vec<_> = runs.iter().map(|(_, run)| run.filter()).collect();
-    let filters: Vec<(u32, Lines<'_>)> = (0..)
-        .zip(&guards)
-        .filter_map(|(run, guard)| Some((run, guard.as_ref()?.lines())))
-        .collect();
-    screen(&filters, hashes, masks, maybe);
-    tiers.filter_probes += (filters.len() * open.len()) as u64;
-    let unfiltered = (0..).zip(&guards).filter(|(_, g)| g.is_none());
-    for (run, _) in unfiltered {
-        maybe.extend((0..open.len() as u32).map(|at| Maybe { run, at }));
-    }
-    if maybe.is_empty() {
-        return;
-    }
-    maybe.retain(|m| {
-        let slice = runs[m.run as usize].0.slice;
-        let may = probe(open[m.at as usize] as usize).may_be_in(slice);
-        tiers.unfiltered += u64::from(may && guards[m.run as usize].is_none());
-        may
-    });
-    maybe.sort_unstable();
-}
-
-/// [`sift`] of ids whose generations are mostly known: only those are asked, id by id.
-fn sift_placed<'a>(
-    runs: &[(&Arc<Generation>, &Arc<Run>)],
-    probe: &impl Fn(usize) -> Probe<'a>,
-    scratch: &mut Scratch,
-    tiers: &mut Tiers,
-) {
-    let guards: Vec<_> = runs.iter().map(|(_, run)| run.filter()).collect();
-    let Scratch {
-        open,
-        hashes,
-        maybe,
-        ..
-    } = scratch;
-    for (at, (id, hash)) in (0..).zip(open.iter().zip(hashes.iter())) {
-        let probe = probe(*id as usize);
-        let mask = Filter::mask(*hash);
-        // Latest first, as they are probed.
-        let from = probe.only.map_or(0, |only| {
-            runs.partition_point(|(generation, _)| generation.slice > only)
-        });
-        for (run, (generation, _)) in (0..).zip(runs).skip(from) {
-            if probe.only.is_some_and(|only| generation.slice < only) {
-                break;
-            }
-            if !probe.may_be_in(generation.slice) {
-                continue;
-            }
-            match guards[run as usize].as_ref() {
-                None => tiers.unfiltered += 1,
-                Some(filter) => {
-                    tiers.filter_probes += 1;
-                    if !filter.lines().may_contain(*hash, &mask) {
-                        continue;
-                    }
-                }
-            }
-            maybe.push(Maybe { run, at });
-        }
-    }
-    maybe.sort_unstable();
 }
 
 /// An id that a run's page is asked for.
@@ -356,15 +295,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_read_again_and_again_is_worth_room() {
+    fn what_hits_again_and_again_pays() {
         let mut worth = Worth::default();
-        assert_eq!(worth.blocks(), Blocks::Keep);
+        assert!(worth.pays());
         worth.learn(3, 1);
-        assert_eq!(worth.blocks(), Blocks::Pass);
+        assert!(!worth.pays());
         worth.learn(2000, 1990);
-        assert_eq!(worth.blocks(), Blocks::Keep);
+        assert!(worth.pays());
         (0..100).for_each(|_| worth.learn(3, 0));
         worth.learn(64, 64);
-        assert_eq!(worth.blocks(), Blocks::Keep, "it forgets");
+        assert!(worth.pays(), "it forgets");
     }
 }

@@ -23,6 +23,7 @@ use super::copy::give_floor;
 use super::record::Slice;
 use super::run::Run;
 use super::segment::Segment;
+use super::sieves::Counted;
 use super::{Index, meta, names};
 
 /// What maintenance remembers from round to round.
@@ -39,6 +40,8 @@ pub(super) struct Maintenance {
     pub(super) made: Vec<(Slice, Arc<Family>)>,
     /// Runs of the oldest segment that are ingested and in no view yet, as `made`.
     pub(super) ingested: Vec<Ingested>,
+    /// The sieve of the last segment that was made.
+    pub(super) sieve: Option<Arc<Counted>>,
     /// Families that no view has any more and that could not be dropped yet.
     pub(super) condemned: Vec<Arc<Family>>,
 }
@@ -263,10 +266,22 @@ impl Index {
             };
             m.next_segment += 1;
             let spare = Segment::with_set(number, family, size, set, &self.pool);
+            let spare = self.with_sieve(m, spare);
             self.spares.lock().push_back(Arc::new(spare.warmed()));
             self.room_may_have_changed();
         }
         Ok(())
+    }
+
+    /// Gives a segment that was made the sieve of the one made before, or a new one.
+    pub(super) fn with_sieve(&self, m: &mut Maintenance, segment: Segment) -> Segment {
+        if self.limits.filter_bits == Some(0) {
+            return segment;
+        }
+        let live = self.view().generations.iter().map(|g| g.ids()).sum();
+        let ids = segment.size.ids;
+        m.sieve = Counted::for_segment(m.sieve.as_ref(), ids, live, &self.resources);
+        segment.with_sieve(m.sieve.clone())
     }
 
     /// Makes accepted time durable as the high-water mark, with everything written before it.

@@ -1,6 +1,8 @@
 //! Merging the runs of a generation, so that few are probed.
 //!
-//! A generation that no new ids reach any more gets one run. One that still grows is merged in
+//! A generation that no new ids reach any more gets one run, or keeps a few behind sieves: these
+//! rule a new id out in all of them, and a merge would rewrite everything once for nothing. One
+//! that still grows is merged in
 //! tiers: eight neighbours of about one size become one, so that each id is rewritten a few
 //! times only and some eight runs a tier are probed. (Merging *all* runs whenever there are
 //! more than eight, as first planned, rewrites a generation of n runs n²/16 times over.)
@@ -29,6 +31,8 @@ use super::view::Generation;
 
 /// Runs of one tier that make one of the next.
 const FAN_IN: usize = 8;
+/// So many runs a generation may keep that no new ids reach any more.
+const CLOSED_RUNS_MAX: usize = 4;
 /// How often a merge looks whether a segment waits to be sealed: callers may wait for it.
 const RECORDS_PER_LOOK: u32 = 1 << 15;
 
@@ -44,8 +48,11 @@ impl Index {
         let closed = now >= self.classes.closes_ms(generation.slice);
         if closed && runs.len() > 1 {
             let largest = runs.iter().map(|r| r.info.ids).max().unwrap_or(0);
-            // A straggler alone is not worth rewriting a whole generation.
-            if runs.len() > 4 || generation.ids() - largest >= largest / 16 {
+            // A straggler alone is not worth rewriting a whole generation. And behind sieves a few
+            // runs cost new ids no more than one.
+            let is_fine = generation.ids() - largest < largest / 16
+                || self.view().stand_sieves_before(generation);
+            if runs.len() > CLOSED_RUNS_MAX || !is_fine {
                 return runs;
             }
         }
@@ -68,7 +75,7 @@ impl Index {
                     generation = Arc::clone(grown);
                 }
             }
-            self.snapshot_filter(&generation, now)?;
+            self.snapshot_filters(&generation, now)?;
         }
         Ok(())
     }

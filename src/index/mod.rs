@@ -44,6 +44,8 @@ mod scan;
 mod screen;
 mod seal;
 mod segment;
+mod sieves;
+mod sift;
 mod snapshot;
 mod space;
 mod stream;

@@ -217,10 +217,7 @@ pub(super) fn assemble(
         books: Books::found(&families.rows),
         durable: Durable::new(last_n),
         floor,
-        view: ArcSwap::from_pointee(View {
-            segments: replay.frozen,
-            generations,
-        }),
+        view: ArcSwap::from_pointee(View::new(replay.frozen, generations)),
         swap: Mutex::new(()),
         gate: Mutex::new(Gate::new(last_n + 1)),
         room: Mutex::new(Reserved::default()),
@@ -287,6 +284,7 @@ impl Index {
             }
             m.next_segment = number + 1;
             let spare = Segment::new(number, family, self.segment_size(), &self.pool)?;
+            let spare = self.with_sieve(&mut m, spare);
             self.spares.lock().push_back(Arc::new(spare));
         }
         let first = self.spares.lock().pop_front();
@@ -296,12 +294,8 @@ impl Index {
                 let number = m.next_segment;
                 m.next_segment += 1;
                 let family = self.engine.create(&names::log(number), Kind::Log, "")?;
-                Arc::new(Segment::new(
-                    number,
-                    family,
-                    self.segment_size(),
-                    &self.pool,
-                )?)
+                let first = Segment::new(number, family, self.segment_size(), &self.pool)?;
+                Arc::new(self.with_sieve(&mut m, first))
             }
         };
         let view = self.view.load().rotated(current);

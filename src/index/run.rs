@@ -200,23 +200,8 @@ impl Drop for Run {
     }
 }
 
-/// Bits an id for filters that find room in the first part of the budget: what is there may as
-/// well save page reads.
-const BITS_WITH_ROOM: u32 = 24;
-const ROOM_PART: u64 = 8;
-/// Bits an id for the others.
+/// Bits an id for filters, unless the options say.
 const BITS: u32 = 17;
-
-fn bits_for(ids: u64, resources: &Resources) -> u32 {
-    let filters = &resources.shared().filters;
-    let bytes = ids.saturating_mul(u64::from(BITS_WITH_ROOM) / 8);
-    let used = (filters.used() as u64).saturating_add(bytes);
-    if used <= filters.limit() as u64 / ROOM_PART {
-        BITS_WITH_ROOM
-    } else {
-        BITS
-    }
-}
 
 /// An empty filter for so many ids, as a footer or a plan says. A damaged footer may say any
 /// number: it is at most a little larger than the whole budget, which is too large to be placed.
@@ -225,7 +210,7 @@ pub(super) fn filter_for(
     bits_per_id: Option<u32>,
     resources: &Resources,
 ) -> Result<Filter> {
-    let bits_per_id = bits_per_id.unwrap_or_else(|| bits_for(ids, resources));
+    let bits_per_id = bits_per_id.unwrap_or(BITS);
     let bits = (resources.shared().filters.limit() as u64).saturating_mul(8);
     let most = (bits / u64::from(bits_per_id.max(1))).saturating_add(1024);
     let ids = usize::try_from(ids.min(most)).unwrap_or(usize::MAX);

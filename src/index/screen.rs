@@ -1,6 +1,6 @@
-//! Which runs may hold which ids: a batch against the filters of all runs.
+//! Which filters know which ids: a batch against many of them.
 //!
-//! Nearly every id is new, and has to be ruled out in each run by a line of memory of its own.
+//! Nearly every id is new, and has to be ruled out in each filter by a line of memory of its own.
 //! Those lines don't fit the caches, so the work is waiting for memory, and the order is chosen to
 //! have as many misses under way as the processor can: ids in chunks whose hashes and masks stay in
 //! the nearest cache, filter by filter, and while one filter is asked for a chunk's last ids, the
@@ -12,13 +12,13 @@
 //! not filters interleaved line by line: one place for several runs is faster still (31 against 44
 //! ns an id and eight filters), but their blocks must be as many in each, and runs differ in size.
 
-use crate::front::{Filter, Lines, Mask};
+use crate::front::Ask;
 
-/// A run that may hold an id.
+/// A filter that does not rule an id out.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Maybe {
-    /// The run's place in the order of probing.
-    pub(super) run: u32,
+    /// The filter's number: of runs, their place in the order of probing.
+    pub(super) of: u32,
     /// The id's position.
     pub(super) at: u32,
 }
@@ -31,23 +31,23 @@ const AHEAD: usize = 32;
 
 /// Adds to `maybe` each pair of a filter's number and a hash's position that the filter can't
 /// rule out.
-pub(super) fn screen(
-    filters: &[(u32, Lines<'_>)],
+pub(super) fn screen<A: Ask>(
+    filters: &[(u32, A)],
     hashes: &[u64],
-    masks: &mut Vec<Mask>,
+    masks: &mut Vec<A::Mask>,
     maybe: &mut Vec<Maybe>,
 ) {
     for (chunk, hashes) in hashes.chunks(CHUNK).enumerate() {
         masks.clear();
-        masks.extend(hashes.iter().map(|hash| Filter::mask(*hash)));
+        masks.extend(hashes.iter().map(|hash| A::mask(*hash)));
         screen_chunk(filters, (chunk * CHUNK) as u32, (hashes, masks), maybe);
     }
 }
 
-fn screen_chunk(
-    filters: &[(u32, Lines<'_>)],
+fn screen_chunk<A: Ask>(
+    filters: &[(u32, A)],
     first: u32,
-    (hashes, masks): (&[u64], &[Mask]),
+    (hashes, masks): (&[u64], &[A::Mask]),
     maybe: &mut Vec<Maybe>,
 ) {
     // The ids of one filter that are asked while the next one's lines come.
@@ -57,11 +57,11 @@ fn screen_chunk(
     for (_, lines) in &filters[..begin.min(filters.len())] {
         hashes.iter().take(AHEAD).for_each(|h| lines.prefetch(*h));
     }
-    for (at, (run, lines)) in filters.iter().enumerate() {
+    for (at, (of, lines)) in filters.iter().enumerate() {
         let mut ask = |i: usize| {
             if lines.may_contain(hashes[i], &masks[i]) {
                 let at = first + i as u32;
-                maybe.push(Maybe { run: *run, at });
+                maybe.push(Maybe { of: *of, at });
             }
         };
         for i in 0..last {
@@ -81,6 +81,7 @@ fn screen_chunk(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::front::{Filter, Lines};
 
     #[test]
     fn it_says_of_each_pair_what_its_filter_says() {
@@ -100,10 +101,10 @@ mod tests {
             screen(&numbered, &hashes[..count], &mut masks, &mut maybe);
             maybe.sort_unstable();
             let mut expected = Vec::new();
-            for (run, lines) in numbered {
+            for (of, lines) in numbered {
                 for (at, hash) in (0..).zip(&hashes[..count]) {
                     if lines.may_contain(*hash, &Filter::mask(*hash)) {
-                        expected.push(Maybe { run, at });
+                        expected.push(Maybe { of, at });
                     }
                 }
             }

@@ -21,6 +21,7 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use super::active::ActiveSet;
 use super::log::{Section, Sections};
 use super::record::Slice;
+use super::sieves::Counted;
 
 /// How large a set is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +59,7 @@ pub(crate) struct SetPool {
 
 /// Smaller sets belong to stores among many, which may stay idle: they take memory as they
 /// fill.
-const WARM_IDS_MIN: usize = 1 << 18;
+pub(super) const WARM_IDS_MIN: usize = 1 << 18;
 
 /// How many idle sets are kept.
 const IDLE_MAX: usize = 3;
@@ -116,6 +117,8 @@ pub(crate) struct Segment {
     pub(crate) size: SetSize,
     set: Option<ActiveSet>,
     pool: Arc<SetPool>,
+    /// Where its ids go too, if there is memory for it.
+    sieve: Option<Arc<Counted>>,
     /// By placement, for planning runs. Written by the leader, read by the sealer.
     placed: Mutex<BTreeMap<Slice, Placed>>,
     /// The last commit in it; 0 if there is none.
@@ -154,6 +157,7 @@ impl Segment {
             size,
             set: Some(set),
             pool: Arc::clone(pool),
+            sieve: None,
             placed: Mutex::default(),
             last_n: AtomicU64::new(0),
             begun: OnceLock::new(),
@@ -162,7 +166,18 @@ impl Segment {
 
     /// The same segment, empty still, with a set of another size.
     pub(crate) fn resized(&self, size: SetSize, pool: &Arc<SetPool>) -> Result<Segment> {
-        Segment::new(self.number, Arc::clone(&self.family), size, pool)
+        let resized = Segment::new(self.number, Arc::clone(&self.family), size, pool)?;
+        Ok(resized.with_sieve(self.sieve.clone()))
+    }
+
+    /// The same segment, empty still, with a sieve.
+    pub(super) fn with_sieve(mut self, sieve: Option<Arc<Counted>>) -> Segment {
+        self.sieve = sieve;
+        self
+    }
+
+    pub(super) fn sieve(&self) -> Option<&Arc<Counted>> {
+        self.sieve.as_ref()
     }
 
     /// Touches the set's memory, off the write path: a first touch costs more than all else
@@ -188,15 +203,18 @@ impl Segment {
         for hash in hashes {
             set.prefetch(*hash);
         }
-        let mut hashes = hashes.iter();
+        let mut each = hashes.iter();
         for section in Sections::new(value) {
             let section = section?;
             let at = set.section(&section.meta, section.placement);
             self.count(&section);
             let scope = section.meta.stamp.scope;
-            for ((id, extras), hash) in section.ids().zip(&mut hashes) {
+            for ((id, extras), hash) in section.ids().zip(&mut each) {
                 set.insert(*hash, at, scope, id, extras);
             }
+        }
+        if let Some(counted) = &self.sieve {
+            counted.sieve().add_all(hashes.iter().copied());
         }
         self.last_n.store(n, Ordering::Release);
         self.begun.get_or_init(Stopwatch::start);

@@ -98,24 +98,25 @@ pub(super) fn recoded(bytes: &[u8]) -> Option<(String, Vec<u8>)> {
 }
 
 impl Index {
-    /// Writes the snapshot of a generation that no longer grows (Sealing 11).
-    pub(super) fn snapshot_filter(&self, generation: &Generation, now: u64) -> Result<()> {
-        let [run] = &generation.runs[..] else {
-            return Ok(());
-        };
+    /// Writes the snapshot of a generation that no longer grows and is merged no more (Sealing 11).
+    pub(super) fn snapshot_filters(&self, generation: &Generation, now: u64) -> Result<()> {
         let closed = now >= self.classes.closes_ms(generation.slice);
-        if !closed || run.has_snapshot.load(Ordering::Acquire) {
+        let is_written = |run: &Arc<Run>| run.has_snapshot.load(Ordering::Acquire);
+        if !closed || generation.runs.iter().all(is_written) {
             return Ok(());
         }
-        let Some(filter) = run.filter().clone() else {
+        let named = generation.runs.iter();
+        let named = named.map(|run| Some((run.info, run.filter().clone()?)));
+        let Some(named) = named.collect::<Option<Vec<_>>>() else {
             return Ok(());
         };
         failpoint!("snapshot::before_write");
-        let bytes = encode(&[(run.info, filter)]);
         self.engine
             .home()
-            .replace(&name(generation.slice), &bytes)?;
-        run.has_snapshot.store(true, Ordering::Release);
+            .replace(&name(generation.slice), &encode(&named))?;
+        for run in &generation.runs {
+            run.has_snapshot.store(true, Ordering::Release);
+        }
         Ok(())
     }
 

@@ -14,6 +14,7 @@ use crate::engine::Family;
 use super::record::Slice;
 use super::run::Run;
 use super::segment::Segment;
+use super::sieves::{self, Stretch};
 
 /// The ids that expire in the same slice of time.
 pub(crate) struct Generation {
@@ -56,9 +57,64 @@ pub(crate) struct View {
     pub(crate) segments: Vec<Arc<Segment>>,
     /// Latest first, in the total order of slices.
     pub(crate) generations: Vec<Arc<Generation>>,
+    /// Newest first.
+    sieves: Vec<Stretch>,
+    /// For each run, in the order of generations, the sieves that stand before it.
+    before: Vec<u32>,
+    is_sieved: bool,
 }
 
 impl View {
+    pub(crate) fn new(segments: Vec<Arc<Segment>>, generations: Vec<Arc<Generation>>) -> View {
+        View::made(segments, generations, &[])
+    }
+
+    fn made(
+        segments: Vec<Arc<Segment>>,
+        generations: Vec<Arc<Generation>>,
+        sieves: &[Stretch],
+    ) -> View {
+        let runs = generations.iter().flat_map(|g| &g.runs);
+        let runs = runs.map(|run| &run.info);
+        let sieves = sieves::of_view(sieves, &segments, runs.clone());
+        let before: Vec<u32> = runs.map(|run| sieves::before(&sieves, run)).collect();
+        let mut behind = segments.iter().map(|s| sieves::is_behind(&sieves, s));
+        let is_sieved = behind.all(|behind| behind) && before.iter().all(|bits| *bits != 0);
+        View {
+            segments,
+            generations,
+            sieves,
+            before,
+            is_sieved,
+        }
+    }
+
+    /// Whether sieves stand before all that there is.
+    pub(super) fn is_sieved(&self) -> bool {
+        self.is_sieved
+    }
+
+    pub(super) fn sieves(&self) -> &[Stretch] {
+        &self.sieves
+    }
+
+    /// Whether sieves stand before all runs of a generation.
+    pub(super) fn stand_sieves_before(&self, generation: &Generation) -> bool {
+        let mut runs = generation.runs.iter();
+        runs.all(|run| sieves::before(&self.sieves, &run.info) != 0)
+    }
+
+    /// Memory of the sieves.
+    pub(crate) fn sieve_bytes(&self) -> u64 {
+        self.sieves.iter().map(|s| s.sieve().bytes() as u64).sum()
+    }
+
+    /// The sieves that stand before a run, one bit each, by the run's place in the order of
+    /// probing; 0 if it must always be asked.
+    pub(super) fn sieves_before(&self, run: usize) -> u32 {
+        self.before[run]
+    }
+
     pub(crate) fn current(&self) -> &Arc<Segment> {
         &self.segments[0]
     }
@@ -77,10 +133,7 @@ impl View {
         let mut segments = Vec::with_capacity(self.segments.len() + 1);
         segments.push(next);
         segments.extend(self.segments.iter().cloned());
-        View {
-            segments,
-            generations: self.generations.clone(),
-        }
+        View::made(segments, self.generations.clone(), &self.sieves)
     }
 
     /// A copy with generations put in place of those of the same slice, or added.
@@ -91,16 +144,13 @@ impl View {
             generations.push(generation);
         }
         generations.sort_by_key(|g| std::cmp::Reverse(g.slice));
-        View {
-            segments: self.segments.clone(),
-            generations,
-        }
+        View::made(self.segments.clone(), generations, &self.sieves)
     }
 
     /// A copy without one segment.
     pub(crate) fn without_segment(mut self, number: u64) -> View {
         self.segments.retain(|s| s.number != number);
-        self
+        View::made(self.segments, self.generations, &self.sieves)
     }
 
     /// A copy without one generation.
@@ -111,9 +161,6 @@ impl View {
             .filter(|g| g.slice != slice)
             .cloned()
             .collect();
-        View {
-            segments: self.segments.clone(),
-            generations,
-        }
+        View::made(self.segments.clone(), generations, &self.sieves)
     }
 }

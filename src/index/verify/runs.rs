@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::engine::Family;
 use crate::error::{Error, Result};
-use crate::front::Filter;
+use crate::front::{Ask, Filter};
 use crate::index::footers::read_footers;
 use crate::index::hash::IdHash;
 use crate::index::page::{Page, page_of};

@@ -116,6 +116,39 @@ fn four_times_over_filter_capacity_answers_stay_right() {
     assert!(rate > 0.001 && rate < 0.3, "{rate}");
 }
 
+/// F2: many runs behind a few sieves cost a new id a few probes, until a restart, which has none;
+/// old duplicates are found either way.
+#[test]
+fn sieves_spare_new_ids_the_filters_of_many_runs() {
+    const PART: u32 = 500;
+    let dir = tempfile::tempdir().unwrap();
+    let probes = |store: &Store, ids: std::ops::Range<u32>| {
+        let before = store.stats().unwrap().filters.probes;
+        let count = ids.len();
+        assert_eq!(insert_range(&week(store), ids), count);
+        (store.stats().unwrap().filters.probes - before) as f64 / count as f64
+    };
+    let store = Store::open(dir.path(), quiet()).unwrap();
+    for part in 0..7 {
+        assert_eq!(
+            insert_range(&week(&store), part * PART..(part + 1) * PART),
+            PART as usize
+        );
+        store.seal().unwrap();
+    }
+    assert_eq!(store.stats().unwrap().filters.count, 7);
+    let behind_sieves = probes(&store, 7 * PART..8 * PART);
+    assert!(behind_sieves < 3.0, "{behind_sieves}");
+    assert_eq!(insert_range(&week(&store), 0..8 * PART), 0);
+
+    let store = store.crash_and_reopen().unwrap();
+    store.seal().unwrap();
+    let runs = store.stats().unwrap().filters.count as f64;
+    let without = probes(&store, 8 * PART..9 * PART);
+    assert!(without >= runs, "{without} probes, {runs} runs");
+    assert_eq!(insert_range(&week(&store), 0..9 * PART), 0);
+}
+
 /// F3: purging left ids in memory.
 #[test]
 fn a_forgotten_id_is_new_at_once_in_memory_filter_and_disk() {
