@@ -15,7 +15,7 @@ export RUSTFLAGS="-Zsanitizer=address"
 export LSAN_OPTIONS="suppressions=$PWD/scripts/asan.supp:print_suppressions=0"
 export ASAN_OPTIONS="detect_stack_use_after_return=1:strict_string_checks=1:detect_leaks=1"
 host=x86_64-unknown-linux-gnu
-cargo=(cargo test --release -p firstseen --target "$host" --features cli,raw,testing,failpoints)
+cargo=(cargo test --release -p firstseen --target "$host" --features cli,raw,testing,failpoints,metrics,tracing)
 
 "${cargo[@]}" --lib -- "$@"
 "${cargo[@]}" --test it -- "$@"

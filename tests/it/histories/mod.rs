@@ -6,8 +6,8 @@
 //! fixes what each thread asks for, not how the threads meet.
 //!
 //! `HISTORIES=n` sets the number of runs, `SEED=n` the seed of the first:
-//! `HISTORIES=5000 cargo test --release --features cli,raw,testing,failpoints --test it histories
-//! -- --nocapture`.
+//! `HISTORIES=5000 cargo test --release --features cli,raw,testing,failpoints,metrics,tracing
+//! --test it histories -- --nocapture`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
