@@ -71,6 +71,15 @@ pub enum AuditEvent {
         /// How many, in this commit.
         ids: u64,
     },
+    /// An outbox sends again what was acknowledged ([`Outbox::rewind`](crate::Outbox::rewind)).
+    Resent {
+        /// The outbox's name.
+        outbox: String,
+        /// The number up to which it was acknowledged.
+        from: u64,
+        /// The number up to which it is now.
+        to: u64,
+    },
 }
 
 /// One entry of the audit.
@@ -161,6 +170,7 @@ fn entry(row: AuditRow) -> Result<AuditEntry> {
             id: Bytes::from(id),
             outcome,
         },
+        Event::Resend { outbox, from, to } => AuditEvent::Resent { outbox, from, to },
     };
     Ok(AuditEntry {
         at: time(row.at_ms),
@@ -201,8 +211,8 @@ impl Store {
     }
 
     /// What was done by request against the rule, oldest first: ids forgotten, recorded by a
-    /// repair or imported, and resume points rewound; when, by whom and why. It holds the last
-    /// [`Options::audit_rows_max`](crate::Options::audit_rows_max) entries.
+    /// repair or imported, resume points and outboxes rewound; when, by whom and why. It holds the
+    /// last [`Options::audit_rows_max`](crate::Options::audit_rows_max) entries.
     ///
     /// # Errors
     /// `Closed`; `Damaged` ones come as items.

@@ -11,6 +11,7 @@ use crate::commit::{ClaimOp, Decision, Draft, DraftCaps, Op, Submission, When, c
 use crate::error::{Error, Recorded, Result};
 use crate::id::Id;
 use crate::options::Durability;
+use crate::outbox::Outbox;
 use crate::position::Position;
 use crate::scope::Scope;
 use crate::store::Shared;
@@ -306,6 +307,19 @@ impl<'a> Writes<'a> {
                 value: value.as_ref(),
             },
         )
+    }
+
+    /// Sends a message through an [`Outbox`]: it is committed with the other writes, or not at
+    /// all.
+    pub fn send(&mut self, outbox: &Outbox, payload: impl AsRef<[u8]>) -> &mut Self {
+        if Arc::ptr_eq(&outbox.shared, self.shared) {
+            let payload = payload.as_ref();
+            self.draft
+                .add_send(self.to, &outbox.state, payload, self.caps);
+        } else {
+            self.draft.fail(Error::foreign("the outbox"));
+        }
+        self
     }
 
     /// Deletes a row.

@@ -6,6 +6,7 @@
 //!   only the classes it ever used need be asked.
 
 mod at_rest;
+pub(crate) mod outbox;
 mod own_time;
 mod rows;
 mod sequences;
@@ -27,7 +28,9 @@ use crate::sync::{Mutex, RwLock};
 #[cfg(feature = "testing")]
 pub(crate) use sequences::sequences_again;
 
-pub(crate) use at_rest::check_at_rest;
+pub(crate) use at_rest::{check_at_rest, outboxes_at_rest};
+pub(crate) use outbox::{Point, Sends};
+pub(crate) use rows::TableKind;
 pub(crate) use sequences::SequencesState;
 
 use own_time::other_time;
@@ -83,7 +86,11 @@ impl ScopeState {
 pub(crate) struct TableState {
     pub(crate) number: u32,
     pub(crate) name: String,
+    pub(crate) kind: TableKind,
+    /// Whether writes take row locks.
     pub(crate) guarded: bool,
+    /// Who numbers its rows, if it is an outbox.
+    pub(crate) sends: Option<Sends>,
     /// The number that write batches name its family by.
     pub(crate) family_number: u32,
     /// The catalog keeps it alive: a handle that outlives the store must not keep it open.
@@ -92,15 +99,28 @@ pub(crate) struct TableState {
 }
 
 impl TableState {
-    fn new(number: u32, name: String, guarded: bool, family: &Arc<Family>) -> Arc<TableState> {
-        Arc::new(TableState {
+    fn new(
+        number: u32,
+        name: String,
+        kind: TableKind,
+        family: &Arc<Family>,
+    ) -> Result<Arc<TableState>> {
+        let sends = match kind {
+            TableKind::Outbox => {
+                Some(Sends::of(family).map_err(|e| e.context(format_args!("outbox {name:?}")))?)
+            }
+            _ => None,
+        };
+        Ok(Arc::new(TableState {
+            sends,
             number,
             name,
-            guarded,
+            kind,
+            guarded: kind == TableKind::Guarded,
             family_number: family.number(),
             family: Arc::downgrade(family),
             dropped: AtomicBool::new(false),
-        })
+        }))
     }
 
     /// Where its rows are.
@@ -159,12 +179,12 @@ impl Catalog {
         index.set_dropped_scopes(dropped);
         let mut tables = Vec::new();
         let mut next_table = 0;
-        for (number, name, guarded, dropped) in read_tables(&index.meta)? {
+        for (number, name, kind, dropped) in read_tables(&index.meta)? {
             next_table = next_table.max(number + 1);
             let family = families.iter().find(|f| f.0 == number);
             match (family, dropped) {
                 (Some((_, family)), false) => {
-                    let table = TableState::new(number, name, guarded, family);
+                    let table = TableState::new(number, name, kind, family)?;
                     tables.push((table, Arc::clone(family)));
                 }
                 (Some(_), true) if is_reader => {}
@@ -394,18 +414,14 @@ impl Catalog {
     }
 
     /// Makes a table, or finds the one of that name and kind.
-    pub(crate) fn table(&self, name: &str, guarded: bool) -> Result<Arc<TableState>> {
+    pub(crate) fn table(&self, name: &str, kind: TableKind) -> Result<Arc<TableState>> {
         check_name(name, "table")?;
         let mut inner = self.inner.lock();
         if let Some((table, _)) = inner.tables.iter().find(|(t, _)| t.name == name) {
-            if table.guarded == guarded {
+            if table.kind == kind {
                 return Ok(Arc::clone(table));
             }
-            let (is, asked) = if guarded {
-                ("plain", "guarded")
-            } else {
-                ("guarded", "plain")
-            };
+            let (is, asked) = (table.kind.name(), kind.name());
             return Err(Error::invalid(format!(
                 "table {name:?} is {is}, not {asked}"
             )));
@@ -419,14 +435,14 @@ impl Catalog {
         let number = inner.next_table;
         let engine = &self.index.engine;
         let family = engine.create(&index::table_family(number, name), Kind::Table, name)?;
-        self.put(table_row(number, name, guarded, false))?;
+        self.put(table_row(number, name, kind, false))?;
         inner.next_table += 1;
-        let table = TableState::new(number, name.to_string(), guarded, &family);
+        let table = TableState::new(number, name.to_string(), kind, &family)?;
         inner.tables.push((Arc::clone(&table), family));
         Ok(table)
     }
 
-    /// The existing table of a name.
+    /// The existing table of a name, or outbox.
     pub(crate) fn existing_table(&self, name: &str) -> Option<Arc<TableState>> {
         let inner = self.inner.lock();
         let found = inner.tables.iter().find(|(t, _)| t.name == name);
@@ -440,7 +456,7 @@ impl Catalog {
             return Ok(None);
         };
         let table = &inner.tables[at].0;
-        self.put(table_row(table.number, name, table.guarded, true))?;
+        self.put(table_row(table.number, name, table.kind, true))?;
         table.dropped.store(true, Ordering::Release);
         Ok(Some(inner.tables.remove(at).1))
     }

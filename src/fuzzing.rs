@@ -3,6 +3,7 @@
 //!
 //! Hidden, and of feature `testing` only: what is here follows the format and promises nothing.
 
+use crate::catalog::outbox::outbox_again;
 use crate::catalog::{scope_again, sequences_again, table_again};
 use crate::claims::{claim_again, dead_again};
 use crate::commit::audit_again;
@@ -59,11 +60,15 @@ pub enum Stored {
     Sequences,
     /// What is known of a producer.
     Producer,
+    /// A message of an outbox.
+    Message,
+    /// An outbox's resume point.
+    OutboxPoint,
 }
 
 impl Stored {
     /// All of them.
-    pub const ALL: [Stored; 20] = [
+    pub const ALL: [Stored; 22] = [
         Stored::Log,
         Stored::LogNumber,
         Stored::Page,
@@ -84,6 +89,8 @@ impl Stored {
         Stored::DeadLetter,
         Stored::Sequences,
         Stored::Producer,
+        Stored::Message,
+        Stored::OutboxPoint,
     ];
 
     /// Whether one value has one form, so that what was read and is written again has the same
@@ -124,6 +131,8 @@ pub fn again(stored: Stored, bytes: &[u8]) -> Option<(String, Vec<u8>)> {
             let producer = sequence::decode(bytes).ok()?;
             Some((format!("{producer:?}"), sequence::encode(&producer)))
         }
+        Stored::Message => outbox_again(bytes, false),
+        Stored::OutboxPoint => outbox_again(bytes, true),
     }
 }
 

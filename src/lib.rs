@@ -79,6 +79,7 @@ mod look;
 mod memory;
 mod meter;
 mod options;
+mod outbox;
 mod plan;
 mod poison;
 mod policy;
@@ -127,6 +128,7 @@ pub use id_time::{IdTime, OnLate};
 pub use import::Imported;
 pub use key::{Key, KeyError, Part, Parts, header};
 pub use options::{Durability, Options};
+pub use outbox::{Outbox, OutboxId, Outgoing};
 pub use plan::{Load, Plan};
 pub use policy::{OnMissingId, OnUnknown, Policy, days};
 pub use position::Position;
@@ -145,7 +147,7 @@ pub use scope::{Scan, Scope};
 pub use sequences::{ProducerState, Sequences};
 pub use stats::{
     AsOf, BackgroundStats, ClaimStats, DurationStats, FilterStats, GenerationStats, Health,
-    ScopeStats, SequenceStats, Stats, SurgeStats, TierStats, TimeStats, Top, TopEntry,
+    OutboxStats, ScopeStats, SequenceStats, Stats, SurgeStats, TierStats, TimeStats, Top, TopEntry,
     VerdictStats,
 };
 #[cfg(feature = "testing")]
@@ -163,3 +165,8 @@ pub use why::Why;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct ReadmeDoctests;
+
+/// Runs the example of how to choose.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/choosing.md")]
+struct ChoosingDoctests;

@@ -21,6 +21,8 @@ pub struct Stats {
     pub claims: ClaimStats,
     /// Producer sequences.
     pub sequences: SequenceStats,
+    /// Outboxes, in the order in which they were made.
+    pub outboxes: Vec<OutboxStats>,
     /// Items that a policy let through without recording an id: they have none, or it is late.
     pub unkeyed: u64,
     /// Ids forgotten by request.
@@ -238,6 +240,24 @@ pub struct ScopeStats {
     pub name: String,
     /// Its verdicts by kind.
     pub verdicts: VerdictStats,
+}
+
+/// One outbox. The numbers are exact, and of its whole life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OutboxStats {
+    /// Its name.
+    pub name: String,
+    /// Messages sent: the last number.
+    pub sent: u64,
+    /// Messages acknowledged: the number up to which they are.
+    pub acknowledged: u64,
+    /// Messages that wait: its depth. Buffered commits are not counted yet.
+    pub waiting: u64,
+    /// Acknowledged messages that are still there, for a rewind.
+    pub kept: u64,
+    /// When the first of those that wait was sent, by the store's clock.
+    pub oldest_at: Option<SystemTime>,
 }
 
 /// Which tier gave the answers.

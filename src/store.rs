@@ -10,7 +10,7 @@ use crate::approx::Approximate;
 use crate::approximate::ApproximateScope;
 use crate::background::Background;
 use crate::batch::Batch;
-use crate::catalog::ScopeState;
+use crate::catalog::{ScopeState, TableKind};
 use crate::commit::{DraftCaps, ScopeUse};
 use crate::engine::Home;
 #[cfg(feature = "testing")]
@@ -214,21 +214,21 @@ impl Store {
     /// Makes a plain table, or finds the one of that name; also while the store is in use.
     ///
     /// # Errors
-    /// `Invalid` if it is a guarded one; `Full` beyond `tables_max`.
+    /// `Invalid` if it is of another kind; `Full` beyond `tables_max`.
     pub fn table(&self, name: &str) -> Result<Table> {
-        self.table_of(name, false)
+        self.table_of(name, TableKind::Plain)
     }
 
     /// Makes a guarded table, or finds the one of that name.
     ///
     /// # Errors
-    /// `Invalid` if it is a plain one; `Full` beyond `tables_max`.
+    /// `Invalid` if it is of another kind; `Full` beyond `tables_max`.
     pub fn guarded_table(&self, name: &str) -> Result<Table> {
-        self.table_of(name, true)
+        self.table_of(name, TableKind::Guarded)
     }
 
-    fn table_of(&self, name: &str, guarded: bool) -> Result<Table> {
-        let state = self.shared.core()?.committer.catalog.table(name, guarded)?;
+    fn table_of(&self, name: &str, kind: TableKind) -> Result<Table> {
+        let state = self.shared.core()?.committer.catalog.table(name, kind)?;
         Ok(Table {
             shared: Arc::clone(&self.shared),
             state,
@@ -241,13 +241,15 @@ impl Store {
     /// `Closed`.
     pub fn existing_table(&self, name: &str) -> Result<Option<Table>> {
         let found = self.shared.core()?.committer.catalog.existing_table(name);
+        let found = found.filter(|state| state.kind != TableKind::Outbox);
         Ok(found.map(|state| Table {
             shared: Arc::clone(&self.shared),
             state,
         }))
     }
 
-    /// Drops a table with all its rows; false if there is none. Waits for commits under way.
+    /// Drops a table or an outbox with all its rows; false if there is none. Waits for commits
+    /// under way.
     ///
     /// # Errors
     /// `Degraded`, `Closed`.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::batch::Writes;
 use crate::commit::{Draft, DraftCaps, Op, ScopeUse, TxState, When, counter_bounds};
 use crate::error::{Error, Result};
+use crate::outbox::Outbox;
 use crate::position::Position;
 use crate::scope::Scope;
 use crate::store::Shared;
@@ -73,6 +74,16 @@ impl Tx<'_> {
                 value: value.as_ref(),
             },
         )
+    }
+
+    /// Sends a message through an [`Outbox`] with this commit; see [`Writes::send`].
+    pub fn send(&mut self, outbox: &Outbox, payload: impl AsRef<[u8]>) -> &mut Self {
+        if Arc::ptr_eq(&outbox.shared, &self.shared) {
+            self.state.send(&outbox.state, payload.as_ref());
+        } else {
+            self.state.fail(Error::foreign("the outbox"));
+        }
+        self
     }
 
     /// Deletes a row.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::approx;
 use crate::catalog;
+use crate::catalog::outbox::OutboxCheck;
 use crate::claims::{ClaimRow, DeadRow, scope_of};
 use crate::commit::AuditRow;
 use crate::core::settings;
@@ -20,10 +21,10 @@ use crate::sequence;
 ///
 /// It reads every row and every page, with RocksDB's checksums; that the commits in the log are
 /// whole, down to the floor; that sealed ids are in order, as many as their runs say, and known to
-/// the catalog; that no filter on disk denies an id; and that catalog, resume points, claims,
-/// dead letters and audit decode. What an open would repair by itself, such as a torn end of the
-/// log after a crash, is a note and no fault. Bloom filters within table files are not looked at:
-/// RocksDB does without one that it can't read.
+/// the catalog; that no filter on disk denies an id; that no message of an outbox is missing; and
+/// that catalog, resume points, claims, dead letters and audit decode. What an open would repair
+/// by itself, such as a torn end of the log after a crash, is a note and no fault. Bloom filters
+/// within table files are not looked at: RocksDB does without one that it can't read.
 ///
 /// `options`: as the store is opened with. Only the resources and the tables' own options count.
 /// `told` is called after each page or row.
@@ -97,8 +98,16 @@ fn check(store: &AtRest, found: &mut Findings<'_>) -> Result<()> {
             sequence::decode(value).map(drop)
         });
     }
-    for (_, family) in store.tables() {
-        store.read_rows(family, Area::Table, found, |_, _| Ok(()));
+    let outboxes = catalog::outboxes_at_rest(store);
+    for (number, family) in store.tables() {
+        let mut check = outboxes.contains(number).then(OutboxCheck::default);
+        store.read_rows(family, Area::Table, found, |key, value| match &mut check {
+            Some(check) => check.row(key, value),
+            None => Ok(()),
+        });
+        if let Some(Err(error)) = check.map(|check| check.end()) {
+            found.fault(Area::Table, family.name(), error.message(), Remedy::Restore);
+        }
     }
     store.still_at_rest()
 }

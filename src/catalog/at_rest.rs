@@ -3,11 +3,21 @@
 use crate::index::{AtRest, ScopeFacts};
 use crate::report::{Area, Findings, Remedy};
 
-use super::rows::{read_scopes, read_tables};
+use super::rows::{TableKind, read_scopes, read_tables};
 use super::sequences::read_sequences;
 
 /// The family that the catalog's rows are in.
 const META: &str = "meta";
+
+/// The numbers of outboxes, as far as the catalog can be read.
+pub(crate) fn outboxes_at_rest(store: &AtRest) -> Vec<u32> {
+    let tables = store
+        .rows_family(META)
+        .and_then(|meta| read_tables(meta).ok());
+    let outboxes = tables.into_iter().flatten();
+    let outboxes = outboxes.filter(|(_, _, kind, _)| *kind == TableKind::Outbox);
+    outboxes.map(|(number, ..)| number).collect()
+}
 
 /// Checks the catalog; what it says of the scopes, by number, if that can be read.
 pub(crate) fn check_at_rest(store: &AtRest, found: &mut Findings<'_>) -> Option<Vec<ScopeFacts>> {

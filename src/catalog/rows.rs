@@ -5,7 +5,7 @@
 //! scope/<u16 BE>   flags u8 (1: dropped, 2: own time) | classes u32 | versions u8 | version*
 //!                  | own time, 19 bytes, if flagged | name
 //! version          form u8 (0 fixed, 1 sliding, 2 for ever) | ms u64 | cap u64
-//! table/<u32 BE>   flags u8 (1: dropped, 2: guarded) | name
+//! table/<u32 BE>   flags u8 (1: dropped, 2: guarded, 4: outbox) | name
 //! ```
 
 use std::sync::Arc;
@@ -25,6 +25,41 @@ const TABLE_PREFIX: &[u8] = b"table/";
 const DROPPED: u8 = 1;
 const OWN_TIME: u8 = 2;
 const GUARDED: u8 = 2;
+const OUTBOX: u8 = 4;
+
+/// What a table is for, and so how it may be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TableKind {
+    /// Puts and deletes by the caller.
+    Plain,
+    /// The same and conditions, under row locks.
+    Guarded,
+    /// Messages to another system, keyed by their commits.
+    Outbox,
+}
+
+impl TableKind {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            TableKind::Plain => "plain",
+            TableKind::Guarded => "guarded",
+            TableKind::Outbox => "an outbox",
+        }
+    }
+
+    fn flags(self) -> u8 {
+        match self {
+            TableKind::Plain => 0,
+            TableKind::Guarded => GUARDED,
+            TableKind::Outbox => OUTBOX,
+        }
+    }
+
+    fn from_flags(flags: u8) -> Option<TableKind> {
+        let kinds = [TableKind::Plain, TableKind::Guarded, TableKind::Outbox];
+        kinds.into_iter().find(|kind| kind.flags() == flags)
+    }
+}
 
 impl ScopeState {
     pub(super) fn row(
@@ -105,11 +140,11 @@ impl ScopeState {
 pub(super) fn table_row(
     number: u32,
     name: &str,
-    guarded: bool,
+    kind: TableKind,
     dropped: bool,
 ) -> (Vec<u8>, Vec<u8>) {
     let key = [TABLE_PREFIX, &number.to_be_bytes()].concat();
-    let flags = if guarded { GUARDED } else { 0 } | if dropped { DROPPED } else { 0 };
+    let flags = kind.flags() | if dropped { DROPPED } else { 0 };
     (key, [&[flags], name.as_bytes()].concat())
 }
 
@@ -133,8 +168,8 @@ pub(super) fn read_scopes(meta: &Arc<Family>) -> Result<Vec<Arc<ScopeState>>> {
     Ok(scopes)
 }
 
-/// A table's number, its name, whether it is guarded, whether it was dropped.
-type TableRow = (u32, String, bool, bool);
+/// A table's number, its name, its kind, whether it was dropped.
+type TableRow = (u32, String, TableKind, bool);
 
 /// All tables.
 pub(super) fn read_tables(meta: &Arc<Family>) -> Result<Vec<TableRow>> {
@@ -153,12 +188,13 @@ pub(super) fn read_tables(meta: &Arc<Family>) -> Result<Vec<TableRow>> {
 fn decode_table(number: &[u8], value: &[u8]) -> Option<TableRow> {
     let number = u32::from_be_bytes(number.try_into().ok()?);
     let (&flags, name) = value.split_first()?;
+    let kind = TableKind::from_flags(flags & !DROPPED)?;
     // There is always a next table.
-    if flags & !(DROPPED | GUARDED) != 0 || number == u32::MAX {
+    if number == u32::MAX {
         return None;
     }
     let name = String::from_utf8(name.to_vec()).ok()?;
-    Some((number, name, flags & GUARDED != 0, flags & DROPPED != 0))
+    Some((number, name, kind, flags & DROPPED != 0))
 }
 
 /// Number and row of a scope, read and written again, for tests.
@@ -246,11 +282,16 @@ mod tests {
             decode_table(&[0xff; 4], b"\x02t").is_none(),
             "no next table"
         );
-        assert!(decode_table(&[0; 4], b"\x04t").is_none(), "unknown flags");
-        assert_eq!(
-            table_row(1, "t", true, false),
-            (b"table/\0\0\0\x01".to_vec(), b"\x02t".to_vec())
-        );
+        assert!(decode_table(&[0; 4], b"\x08t").is_none(), "unknown flags");
+        assert!(decode_table(&[0; 4], b"\x06t").is_none(), "of two kinds");
+        let kinds = [TableKind::Plain, TableKind::Guarded, TableKind::Outbox];
+        for (kind, flags) in kinds.into_iter().zip([0, 2, 4]) {
+            let (key, value) = table_row(1, "t", kind, true);
+            assert_eq!(key, b"table/\0\0\0\x01");
+            assert_eq!(value, [flags | 1, b't']);
+            let back = decode_table(&[0, 0, 0, 1], &value).unwrap();
+            assert_eq!(back, (1, "t".to_string(), kind, true));
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What is done by request against the rule, and leaves a row in the audit with its reason: an
-//! id is forgotten or recorded by hand, a resume point is moved back. The row is in the same
-//! atomic write. Here are the rows' form and the rewind; `amend` has the rest.
+//! id is forgotten or recorded by hand, a resume point is moved back, an outbox sends again. The
+//! row is in the same atomic write. Here are the rows' form and the rewind; `amend` has the rest.
 
 use std::sync::Arc;
 
@@ -81,6 +81,11 @@ pub(super) enum Audit<'a> {
         id: &'a [u8],
         outcome: &'a str,
     },
+    Resend {
+        outbox: &'a str,
+        from: u64,
+        to: u64,
+    },
 }
 
 const FORGET: u8 = 1;
@@ -90,6 +95,7 @@ const PURGE: u8 = 4;
 const DECIDED: u8 = 5;
 /// Of repair and import; the first field says which.
 const RECORD: u8 = 6;
+const RESEND: u8 = 7;
 const ONE: &[u8] = &[1];
 const MANY: &[u8] = &[2];
 
@@ -97,7 +103,7 @@ const MANY: &[u8] = &[2];
 fn fields_of(kind: u8) -> Option<usize> {
     match kind {
         FORGET | REDRIVE | PURGE => Some(2),
-        REWIND | DECIDED => Some(3),
+        REWIND | DECIDED | RESEND => Some(3),
         RECORD => Some(4),
         _ => None,
     }
@@ -111,6 +117,7 @@ impl Audit<'_> {
         key[..8].copy_from_slice(&now_ms.to_be_bytes());
         key[8..].copy_from_slice(&serial.to_be_bytes());
         let number;
+        let numbers;
         let (kind, fields): (u8, Vec<&[u8]>) = match self {
             Audit::Forget { scope, id } => (FORGET, vec![scope.as_bytes(), id]),
             Audit::Rewind { source, from, to } => (REWIND, vec![source, from, to]),
@@ -130,6 +137,10 @@ impl Audit<'_> {
             Audit::Import { scope, ids } => {
                 number = ids.to_le_bytes();
                 (RECORD, vec![MANY, scope.as_bytes(), b"", &number])
+            }
+            Audit::Resend { outbox, from, to } => {
+                numbers = [from.to_le_bytes(), to.to_le_bytes()];
+                (RESEND, vec![outbox.as_bytes(), &numbers[0], &numbers[1]])
             }
         };
         let who = why.who.filter(|who| !who.is_empty()).map(str::as_bytes);
@@ -184,6 +195,11 @@ pub(crate) enum Event {
         scope: String,
         id: Vec<u8>,
         outcome: String,
+    },
+    Resend {
+        outbox: String,
+        from: u64,
+        to: u64,
     },
 }
 
@@ -248,6 +264,14 @@ fn read_event(kind: u8, fields: Vec<Vec<u8>>) -> Option<Event> {
             id: field()?,
             outcome: text(field()?)?,
         }),
+        RESEND => {
+            let (outbox, from, to) = (text(field()?)?, field()?, field()?);
+            Some(Event::Resend {
+                outbox,
+                from: u64::from_le_bytes(from.try_into().ok()?),
+                to: u64::from_le_bytes(to.try_into().ok()?),
+            })
+        }
         RECORD => {
             let (which, scope, id) = (field()?, text(field()?)?, field()?);
             let number = u64::from_le_bytes(field()?.try_into().ok()?);
@@ -292,6 +316,11 @@ impl Event {
             Event::Redrive { scope, id } => Audit::Redrive { scope, id },
             Event::Purge { scope, id } => Audit::Purge { scope, id },
             Event::Decided { scope, id, outcome } => Audit::Decided { scope, id, outcome },
+            Event::Resend { outbox, from, to } => Audit::Resend {
+                outbox,
+                from: *from,
+                to: *to,
+            },
         }
     }
 }
@@ -347,6 +376,11 @@ mod tests {
                 scope: "s".to_string(),
                 id: b"id".to_vec(),
                 outcome: "done".to_string(),
+            },
+            Event::Resend {
+                outbox: "mails".to_string(),
+                from: 9,
+                to: 4,
             },
         ];
         for event in events {

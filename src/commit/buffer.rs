@@ -47,7 +47,7 @@ impl Buffer {
     ) -> Result<bool> {
         let mut pending = self.pending.lock();
         pending.log.append(log)?;
-        pending.rows.copy(rows.body(), rows.count());
+        pending.rows.append(rows);
         pending.held.push((held, room));
         self.has_any.store(true, Ordering::Release);
         Ok(pending.log.bytes() + pending.rows.body().len() > BYTES_MAX)
@@ -79,7 +79,7 @@ impl Buffer {
         let mut pending = self.pending.lock();
         pending.log.finish();
         taken.log.append(&pending.log)?;
-        taken.rows.copy(pending.rows.body(), pending.rows.count());
+        taken.rows.append(&pending.rows);
         taken.held.append(&mut pending.held);
         *pending = taken;
         Ok(())

@@ -337,6 +337,20 @@ impl Draft {
         );
     }
 
+    /// Adds a message into an outbox to the item at a position.
+    pub(crate) fn add_send(
+        &mut self,
+        to: (u32, When),
+        outbox: &Arc<TableState>,
+        payload: &[u8],
+        caps: DraftCaps,
+    ) {
+        self.is_unconditional |= to.1 == When::Always;
+        let payload = self.push(payload, caps);
+        let table = self.table_at(outbox);
+        self.add(to, What::Send { table, payload });
+    }
+
     fn add_guarded(
         &mut self,
         to: (u32, When),

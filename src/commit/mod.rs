@@ -27,6 +27,7 @@ mod holds;
 mod item;
 mod lease;
 mod need;
+mod outbox;
 mod picture;
 mod queue;
 mod reads;
@@ -67,6 +68,7 @@ pub(crate) use decide::Decision;
 pub(crate) use draft::{Draft, DraftCaps};
 pub(crate) use item::{ScopeUse, check_id};
 pub(crate) use lease::{load_claims, owned, taken};
+pub(crate) use outbox::{RowId, Waiting};
 pub(crate) use sequences::SequencesUse;
 pub(crate) use sighting::sighting;
 pub(crate) use submit::{Lane, Submission};
@@ -388,7 +390,7 @@ impl Committer {
                 let table = &draft.tables[*table as usize];
                 Some(evaluate::row_hash(table, draft.get(key)))
             }
-            What::Plain { .. } => None,
+            What::Plain { .. } | What::Send { .. } => None,
         });
         let points = draft.points.iter().map(|p| evaluate::point_hash(&p.0));
         let producers = draft.runs.iter().map(|r| r.hash);

@@ -42,6 +42,7 @@ impl Committer {
                 renewed: n(&c.claims_renewed),
                 lost: n(&c.leases_lost),
             },
+            outboxes: self.outbox_stats()?,
             unkeyed: n(&c.unkeyed),
             forgotten: n(&c.forgotten),
             tiers: TierStats {

@@ -444,6 +444,12 @@ impl Settling<'_, '_> {
                         .copy(&self.draft.plain.body()[body.clone()], *count);
                     at += count;
                 }
+                What::Send { table, payload } => {
+                    let outbox = &self.draft.tables[*table as usize];
+                    let payload = self.draft.get(payload);
+                    self.committer.send(outbox, payload, self.rows)?;
+                    at += 1;
+                }
                 What::Guarded { table, key, op } => {
                     let table = &self.draft.tables[*table as usize];
                     let (key, op) = (self.draft.get(key), self.draft.op(op));

@@ -160,6 +160,18 @@ impl TxState {
         Ok(())
     }
 
+    /// Sends a message with the commit.
+    pub(crate) fn send(&mut self, outbox: &TableState, payload: &[u8]) {
+        self.writes += 1;
+        if outbox.is_dropped() {
+            let text = format!("outbox {:?} was dropped", outbox.name);
+            self.fail(Error::invalid(text));
+        } else if self.refused.is_none() {
+            let sent = self.committer.send(outbox, payload, &mut self.rows);
+            let _ = self.note(sent);
+        }
+    }
+
     fn note<T>(&mut self, result: Result<T>) -> Result<T> {
         if let Err(error) = &result {
             self.error.get_or_insert_with(|| error.copy());
@@ -365,6 +377,10 @@ impl Committer {
             match &write.what {
                 What::Plain { body, count } => {
                     tx.rows.copy(&fallback.plain.body()[body.clone()], *count);
+                }
+                What::Send { table, payload } => {
+                    let outbox = &fallback.tables[*table as usize];
+                    self.send(outbox, fallback.get(payload), &mut tx.rows)?;
                 }
                 What::Guarded { table, key, op } => {
                     let table = &fallback.tables[*table as usize];

@@ -28,6 +28,8 @@ pub(crate) struct Write {
 pub(crate) enum What {
     /// Records in RocksDB's form, within `Draft::plain`.
     Plain { body: Range<usize>, count: u32 },
+    /// A message into an outbox.
+    Send { table: u32, payload: Bytes },
     /// A write that takes its row's lock.
     Guarded {
         table: u32,

@@ -124,6 +124,19 @@ impl Family {
         self.rows_with(from, read)
     }
 
+    /// The last key below another.
+    pub(crate) fn last_before(&self, key: &[u8]) -> Result<Option<Box<[u8]>>> {
+        let mut read = ReadOptions::default();
+        read.set_total_order_seek(true);
+        let mut iterator = self.db.raw_iterator_cf_opt(&self.handle, read);
+        iterator.seek_for_prev(key);
+        if iterator.key() == Some(key) {
+            iterator.prev();
+        }
+        iterator.status().map_err(map)?;
+        Ok(iterator.key().map(Into::into))
+    }
+
     fn rows_with(self: &Arc<Self>, from: &[u8], mut read: ReadOptions) -> Rows {
         read.set_total_order_seek(true);
         let mut iterator = self.db.raw_iterator_cf_opt(&self.handle, read);

@@ -30,9 +30,9 @@ pub(crate) use footprint::Footprint;
 #[cfg(feature = "testing")]
 pub use inject::{Injected, Injection, Place};
 pub(crate) use options::{Caches, FamilyTuning};
-pub(crate) use rep::Rep;
 #[cfg(feature = "raw")]
 pub(crate) use rep::records;
+pub(crate) use rep::{NUMBERED_KEY_BYTES, Numbering, Rep};
 pub(crate) use run_file::{FinishedRun, RunFile};
 
 /// A named point where tests abort, fail or pause. Nothing without the `failpoints` feature.

@@ -7,6 +7,14 @@
 //!
 //! A `Rep` without its header is a *body*: bodies concatenate, which is how many commits become
 //! one write.
+//!
+//! A key may be *numbered*: it is the next number of its family, which only the leader can draw
+//! (protocol step 8), since the order of commits is its to say. Where such keys stand is kept
+//! beside the body, and they are filled in as the body is written.
+
+use std::sync::Arc;
+
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 const PUT: u8 = 0x05;
 const DELETE: u8 = 0x04;
@@ -18,6 +26,40 @@ const HEADER_BYTES: usize = 12;
 pub(crate) struct Rep {
     body: Vec<u8>,
     count: u32,
+    /// Where numbered keys begin, ascending, and who numbers them.
+    numbered: Vec<(usize, Arc<Numbering>)>,
+}
+
+/// A numbered key: u64 big-endian, so that keys ascend as numbers do.
+pub(crate) const NUMBERED_KEY_BYTES: usize = 8;
+
+/// The numbers of a family's rows: from 1, in the order of commits, without a gap.
+///
+/// The leader alone draws, and says whether what it drew was written; the numbers of a write that
+/// failed are drawn again. All others see only what was written.
+#[derive(Debug)]
+pub(crate) struct Numbering {
+    drawn: AtomicU64,
+    written: AtomicU64,
+}
+
+impl Numbering {
+    /// `last`: the number of the last row there is; 0: none.
+    pub(crate) fn new(last: u64) -> Numbering {
+        Numbering {
+            drawn: AtomicU64::new(last),
+            written: AtomicU64::new(last),
+        }
+    }
+
+    /// The last number that is written.
+    pub(crate) fn last(&self) -> u64 {
+        self.written.load(Ordering::Acquire)
+    }
+
+    fn draw(&self) -> u64 {
+        self.drawn.fetch_add(1, Ordering::Relaxed) + 1
+    }
 }
 
 impl Rep {
@@ -36,7 +78,47 @@ impl Rep {
         self.count += 1;
     }
 
-    /// Appends records that another `Rep` holds between two of its lengths.
+    /// A put under a numbered key.
+    pub(crate) fn put_numbered(&mut self, family: u32, numbering: &Arc<Numbering>, value: &[u8]) {
+        self.put(family, &[0; NUMBERED_KEY_BYTES], value);
+        let behind = varint_bytes(value.len()) + value.len();
+        let at = self.body.len() - behind - NUMBERED_KEY_BYTES;
+        self.numbered.push((at, Arc::clone(numbering)));
+    }
+
+    /// Appends all records of another `Rep`.
+    pub(crate) fn append(&mut self, other: &Rep) {
+        let start = self.body.len();
+        self.copy(&other.body, other.count);
+        let numbered = other.numbered.iter();
+        self.numbered
+            .extend(numbered.map(|(at, numbering)| (start + at, Arc::clone(numbering))));
+    }
+
+    /// Appends the records to a batch that is written as bytes, with numbers drawn for their
+    /// keys; the leader's. [`Rep::end_numbers`] must follow.
+    pub(crate) fn write_to(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&self.body);
+        for (at, numbering) in &self.numbered {
+            let key = &mut out[start + at..][..NUMBERED_KEY_BYTES];
+            key.copy_from_slice(&numbering.draw().to_be_bytes());
+        }
+    }
+
+    /// Shows the numbers that were drawn, or takes them back if the write failed.
+    pub(crate) fn end_numbers(&self, is_written: bool) {
+        for (_, numbering) in &self.numbered {
+            let (from, to) = match is_written {
+                true => (&numbering.drawn, &numbering.written),
+                false => (&numbering.written, &numbering.drawn),
+            };
+            to.store(from.load(Ordering::Relaxed), Ordering::Release);
+        }
+    }
+
+    /// Appends records, none with a numbered key, that another `Rep` holds between two of its
+    /// lengths.
     pub(crate) fn copy(&mut self, body: &[u8], count: u32) {
         self.body.extend_from_slice(body);
         self.count += count;
@@ -77,11 +159,15 @@ impl Rep {
     pub(crate) fn truncate(&mut self, body: usize, count: u32) {
         self.body.truncate(body);
         self.count = count;
+        while self.numbered.last().is_some_and(|(at, _)| *at >= body) {
+            self.numbered.pop();
+        }
     }
 
     pub(crate) fn clear(&mut self) {
         self.body.clear();
         self.count = 0;
+        self.numbered.clear();
     }
 
     /// Starts a whole batch in `out`; records are appended behind it.
@@ -103,8 +189,9 @@ impl Rep {
         out[8..HEADER_BYTES].copy_from_slice(&count.to_le_bytes());
     }
 
-    /// This body as a whole batch.
+    /// This body, without numbered keys, as a whole batch.
     pub(crate) fn whole(&self) -> Vec<u8> {
+        debug_assert!(self.numbered.is_empty(), "numbers are the leader's to draw");
         let mut out = Vec::with_capacity(HEADER_BYTES + self.body.len());
         Rep::start(&mut out);
         out.extend_from_slice(&self.body);
@@ -182,6 +269,11 @@ fn sized(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
+fn varint_bytes(n: usize) -> usize {
+    let bits = (usize::BITS - n.leading_zeros()).max(1) as usize;
+    bits.div_ceil(7)
+}
+
 fn varint(out: &mut Vec<u8>, mut n: u32) {
     while n >= 0x80 {
         out.push((n as u8 & 0x7f) | 0x80);
@@ -212,6 +304,49 @@ mod tests {
         assert_eq!((rep.last(1, b"key"), rep.last(300, b"k")), (None, None));
         assert_eq!(family_of(&rep.whole()), Some(300));
         assert_eq!(family_of(&[0; 12]), None);
+    }
+
+    #[test]
+    fn numbered_keys_are_filled_in_wherever_their_records_came_from() {
+        let (own, other) = (
+            Arc::new(Numbering::new(0x0101)),
+            Arc::new(Numbering::new(0)),
+        );
+        let mut part = Rep::default();
+        part.put(1, b"k", b"v");
+        part.put_numbered(300, &other, &[7; 200]);
+        let mut rep = Rep::default();
+        rep.put_numbered(2, &own, b"");
+        let (body, count) = (rep.body().len(), rep.count());
+        rep.put_numbered(2, &own, b"taken back");
+        rep.truncate(body, count);
+        rep.append(&part);
+        rep.append(&part);
+        let key = |n: u16| [&[0; 6][..], &n.to_be_bytes()].concat();
+        let mut expected = vec![9, 9, 5, 2, 8];
+        expected.extend(key(0x0102));
+        expected.push(0);
+        for n in [1, 2] {
+            expected.extend([5, 1, 1, b'k', 1, b'v', 5, 0xac, 0x02, 8]);
+            expected.extend(key(n));
+            expected.extend([0xc8, 0x01]);
+            expected.extend([7; 200]);
+        }
+        // A write that failed leaves no gap, and shows nothing.
+        for is_written in [false, true] {
+            let mut out = vec![9, 9];
+            rep.write_to(&mut out);
+            assert_eq!(out, expected);
+            assert_eq!((own.last(), other.last()), (0x0101, 0));
+            rep.end_numbers(is_written);
+        }
+        assert_eq!((own.last(), other.last()), (0x0102, 2));
+        assert_eq!(rep.count(), 5);
+        rep.clear();
+        rep.put(1, b"k", b"v");
+        let mut again = Vec::new();
+        rep.write_to(&mut again);
+        assert_eq!(again, [5, 1, 1, b'k', 1, b'v']);
     }
 
     #[test]

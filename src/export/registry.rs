@@ -233,6 +233,29 @@ metrics! {
     |s, put| {
         put(&[], Value::Count(s.background.filters_rebuilt));
     }
+    Counter "outbox_sent_total" ["outbox"]
+    "Messages sent through the outbox in its life.",
+    |s, put| {
+        for outbox in &s.outboxes {
+            put(&[&outbox.name], Value::Count(outbox.sent));
+        }
+    }
+    Gauge "outbox_waiting" ["outbox"]
+    "Messages of the outbox that are not acknowledged: its depth.",
+    |s, put| {
+        for outbox in &s.outboxes {
+            put(&[&outbox.name], Value::Count(outbox.waiting));
+        }
+    }
+    Gauge "outbox_oldest_age_seconds" ["outbox"]
+    "Since when the first message that waits was sent; 0 if none waits.",
+    |s, put| {
+        for outbox in &s.outboxes {
+            let age = outbox.oldest_at.map(|at| s.effective_time.duration_since(at));
+            let age = age.and_then(Result::ok).unwrap_or_default();
+            put(&[&outbox.name], Value::Number(age.as_secs_f64()));
+        }
+    }
     Gauge "generations" []
     "Generations.",
     |s, put| {

@@ -63,6 +63,22 @@ impl Drop for PanicGuard<'_> {
     }
 }
 
+/// The numbers that rows of a group drew; those that no end shows are taken back.
+struct Drawn<'a>(&'a [Member<'a>]);
+
+impl Drawn<'_> {
+    fn end(&self, is_written: bool) {
+        let members = self.0.iter();
+        members.for_each(|m| m.rows.end_numbers(is_written));
+    }
+}
+
+impl Drop for Drawn<'_> {
+    fn drop(&mut self) {
+        self.end(false);
+    }
+}
+
 impl Index {
     /// Commits a group in one write; returns the first commit's number, the others follow.
     ///
@@ -79,6 +95,7 @@ impl Index {
         let segment = view.current();
         let first_n = gate.next_n;
         gate.fill(first_n, segment.family.number(), members);
+        let drawn = Drawn(members);
         self.check_commit(gate.batch.len())?;
         failpoint!("commit::before_write");
         self.write_group(first_n, &segment.family, &gate.batch)?;
@@ -88,6 +105,8 @@ impl Index {
         }
         gate.next_n += members.len() as u64;
         self.durable.set_written(gate.next_n - 1);
+        // After the mark: who syncs up to it then has all that these numbers show.
+        drawn.end(true);
         failpoint!("commit::after_publish");
         Ok(first_n)
     }
@@ -145,7 +164,7 @@ impl Gate {
         let mut count = 0;
         for (n, member) in (first_n..).zip(members) {
             Rep::put_into(&mut self.batch, log_family, &log_key(n), member.log.value());
-            self.batch.extend_from_slice(member.rows.body());
+            member.rows.write_to(&mut self.batch);
             count += 1 + member.rows.count();
         }
         Rep::finish(&mut self.batch, count);

@@ -17,23 +17,24 @@ const IDS: u64 = 3_000;
 /// Key and value.
 type Row = (Box<[u8]>, Box<[u8]>);
 
-/// A store with a sealed generation of three pages, five commits in the log, rows, a resume
-/// point and an audit entry.
+/// A store with a sealed generation of three pages, five commits in the log, rows, messages, a
+/// resume point and an audit entry.
 fn made(dir: &Path) {
     let store = Store::open(dir, Options::new().background(false)).unwrap();
     let ids = store.scope("ids", Policy::remember(days(7))).unwrap();
-    let rows = store.table("rows").unwrap();
+    let (rows, mails) = (store.table("rows").unwrap(), store.outbox("mails").unwrap());
     let some: Vec<[u8; 8]> = (0..IDS).map(u64::to_be_bytes).collect();
     let _ = ids.insert_all(&some).unwrap();
     store.seal().unwrap();
     for id in ["a", "b", "c", "d"] {
         let mut batch = store.batch();
-        batch.once(&ids, id).put(&rows, id, "row");
+        let mut writes = batch.once(&ids, id);
+        writes.put(&rows, id, "row").send(&mails, id);
         batch.resume_at("s", 1);
         let _ = batch.commit().unwrap();
     }
     assert!(ids.forget("a", "a reason").unwrap());
-    drop((ids, rows));
+    drop((ids, rows, mails));
     store.close().unwrap();
 }
 
@@ -238,4 +239,32 @@ fn rows_that_do_not_decode_are_faults() {
     expect(Area::Table, Remedy::Restore, "are gone", |h| {
         h.put("meta", b"table/\0\0\0\x05", b"\0lost");
     });
+}
+
+#[test]
+fn a_message_that_is_missing_from_an_outbox_is_a_fault() {
+    const OUTBOX: &str = "table.00000001";
+    let number = |n: u64| n.to_be_bytes();
+    let point = |to: u64| [to.to_le_bytes(), [0; 8]].concat();
+    for (missing, text) in [
+        (1, "message 1 of"),
+        (2, "message 2 of"),
+        (3, "message 3 of"),
+    ] {
+        expect(Area::Table, Remedy::Restore, text, |h| {
+            h.delete(OUTBOX, &number(missing));
+        });
+    }
+    expect(Area::Table, Remedy::Restore, "past its last", |h| {
+        h.put(OUTBOX, &[0xff], &point(5));
+    });
+    for (key, value) in [
+        (&number(5)[..], &[0; 15][..]),
+        (&[0xff], &[0; 15]),
+        (&[1], &[0; 16]),
+    ] {
+        expect(Area::Table, Remedy::Restore, "unknown form", |h| {
+            h.put(OUTBOX, key, value);
+        });
+    }
 }

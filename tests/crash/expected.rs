@@ -6,6 +6,7 @@ use firstseen::{Durability, Error, Table};
 
 use super::found::Found;
 use super::ledger::{Ack, Attempt, End, Ledger, Run};
+use super::outbox;
 use super::worker::{Open, owned};
 use super::workload::{
     BUFFERED, In, LIMIT, Message, SCOPES, SENDERS, SHORT, SUBMITTED, counter, plan, source,
@@ -40,6 +41,7 @@ pub(crate) fn check(ledger: &mut Ledger, open: &Open) -> Result<Found, Error> {
     check_ids(open, &rows, &mut found)?;
     check_counters(open, &rows, &mut found)?;
     check_owners(open, &rows, &mut found)?;
+    outbox::check(ledger, open, &rows.attempts, &mut found)?;
     for (run, gone) in ledger.runs.iter_mut().zip(gone) {
         run.settled = true;
         run.acks.retain(|at, _| !gone.acks.contains(at));

@@ -6,6 +6,7 @@
 //! - L1: a `Synced` batch stays, and so does what returned before it, or before a sync, began.
 //! - L2: a commit stays if one stays that began after it had returned.
 //! - L3: what a look found stays for ever; what it did not find was lost once and for all.
+//! - L4: what came out of the outbox stays, whatever the level of its commit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -103,6 +104,8 @@ pub(crate) struct Ledger {
     pub(crate) acknowledged: u64,
     /// Acknowledged batches that a crash was free to take, and took.
     pub(crate) taken: u64,
+    /// What came out of the outbox, as often as it came: number, id and payload.
+    pub(crate) out: Vec<(u64, String, String)>,
 }
 
 impl Ledger {
@@ -112,6 +115,7 @@ impl Ledger {
             runs: Vec::new(),
             acknowledged: 0,
             taken: 0,
+            out: Vec::new(),
         }
     }
 
@@ -150,6 +154,11 @@ impl Ledger {
                 run.starts.insert(number(1) as usize, number(2));
             }
             "did" => run.did = [number(1), number(2), number(3)],
+            "out" => {
+                let payload: Vec<&str> = words[3..].iter().map(AsRef::as_ref).collect();
+                self.out
+                    .push((number(1), word(2).to_string(), payload.join(" ")));
+            }
             "synced" => run.sync_began_ns = run.sync_began_ns.max(time(1)),
             how @ ("sent" | "again" | "buffered") => {
                 let (thread, n) = (number(1) as usize, number(2));

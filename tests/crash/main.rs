@@ -29,6 +29,7 @@ mod kit;
 mod ledger;
 #[path = "../support/number.rs"]
 mod number;
+mod outbox;
 #[cfg(feature = "failpoints")]
 mod points;
 mod worker;

@@ -4,13 +4,14 @@
 //! another began is before it in the log, so a crash may not take the one and leave the other.
 //!
 //! Each message writes, if it is first: a row named after this very attempt, one more in a
-//! counter, and its attempt as the owner of the id, which nobody may be yet.
+//! counter, its attempt as the owner of the id, which nobody may be yet, and a message into the
+//! outbox. Now and then the outbox is drained to the parent, who plays the other system.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use firstseen::{
-    Batch, Durability, Error, Options, Scope, Store, Table, Verdict, Verdicts, Writes,
+    Batch, Durability, Error, Options, Outbox, Scope, Store, Table, Verdict, Verdicts, Writes,
 };
 
 use super::child::{now_ns, tell};
@@ -19,6 +20,9 @@ use super::workload::{
     BUFFERED, In, LIMIT, Message, Plan, SCOPES, SENDERS, SUBMITTED, buffered, counter, options,
     plan, source,
 };
+
+/// Messages that are drained at once: more than come in meanwhile.
+const DRAINED: usize = 2_000;
 
 /// The exit code of a child that failed, and said so.
 pub(crate) const GAVE_UP: i32 = 3;
@@ -58,6 +62,7 @@ pub(crate) struct Open {
     pub(crate) rows: Table,
     pub(crate) counters: Table,
     pub(crate) owners: Table,
+    pub(crate) outbox: Outbox,
 }
 
 impl Open {
@@ -69,6 +74,7 @@ impl Open {
             rows: store.table("rows")?,
             counters: store.guarded_table("counters")?,
             owners: store.guarded_table("owners")?,
+            outbox: store.outbox("out")?,
             store,
         })
     }
@@ -165,6 +171,9 @@ fn buffer(worker: &Worker) -> Result<(), Error> {
         if n.is_multiple_of(5) {
             tell(&worker.did()?);
         }
+        if n % 20 == 7 {
+            worker.drain(|line| tell(&line))?;
+        }
         std::thread::sleep(std::time::Duration::from_micros(300));
     }
     Ok(())
@@ -252,6 +261,7 @@ impl Worker {
         let open = &self.open;
         let counter = counter(message.scope, &message.id);
         writes.put(&open.rows, row(message, attempt), "");
+        writes.send(&open.outbox, attempt);
         match message.scope {
             In::Limited => writes.add(&open.counters, counter, 1, 0..=LIMIT),
             _ => writes.add(&open.counters, counter, 1, 0..),
@@ -281,6 +291,7 @@ impl Worker {
                 (count.unwrap_or(0) + 1).to_le_bytes(),
             );
             tx.put(&open.rows, row(message, &attempt), "");
+            tx.send(&open.outbox, &attempt);
             if message.scope.is_long() {
                 tx.compare_and_set(&open.owners, owned(message), None, &attempt);
             }
@@ -341,9 +352,10 @@ impl Worker {
         batch.durability(Durability::Buffered);
         for i in 0..BUFFERED {
             let message = buffered(self.run, n, i);
-            let row = row(&message, &self.attempt(SENDERS, n, i));
-            let scope = open.scope(In::Buffered);
-            batch.once(scope, &message.id).put(&open.rows, row, "");
+            let attempt = self.attempt(SENDERS, n, i);
+            let mut writes = batch.once(open.scope(In::Buffered), &message.id);
+            writes.put(&open.rows, row(&message, &attempt), "");
+            writes.send(&open.outbox, attempt);
         }
         let before = now_ns();
         let said = said(&batch.commit()?);
@@ -357,6 +369,28 @@ impl Worker {
             self.open.store.sync()?;
         }
         Ok(format!("synced {before}"))
+    }
+
+    /// Hands messages to the outside, which is who reads the pipe, then acknowledges them.
+    pub(crate) fn drain(&self, mut tell: impl FnMut(String)) -> Result<(), Error> {
+        let outbox = &self.open.outbox;
+        let messages = match self.broken {
+            Broken::Unsynced => outbox.drain_unsynced(DRAINED)?,
+            _ => outbox.drain(DRAINED)?,
+        };
+        for message in &messages {
+            let payload = String::from_utf8_lossy(&message.payload);
+            tell(format!(
+                "out {} {} {payload}",
+                message.id.number(),
+                message.id
+            ));
+        }
+        // Now and then nobody acknowledges: the same ones come again.
+        match messages.last() {
+            Some(last) if last.id.number() % 5 > 0 => outbox.ack(last.id).map(drop),
+            _ => Ok(()),
+        }
     }
 
     /// Seals, merges and drops so far.

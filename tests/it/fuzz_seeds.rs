@@ -126,6 +126,14 @@ fn stored_bytes() -> Vec<(Stored, Vec<u8>)> {
     let mut batch = store.batch();
     batch.once(&hour, "bad").dead_letter("no sense", b"body");
     batch.commit().expect("a commit").first().expect("one");
+    let outbox = store.outbox("out").expect("an outbox").keeping(1);
+    for payload in ["", "a message"] {
+        let mut batch = store.batch();
+        batch.always().send(&outbox, payload);
+        assert!(batch.commit().expect("a commit").is_empty());
+    }
+    let drained = outbox.drain(9).expect("messages");
+    outbox.ack(drained[1].id).expect("an acknowledgement");
     let mut all = Vec::new();
     let mut families = fuzzing::families(&store).expect("families");
     families.retain(|name| name != "default");
@@ -170,6 +178,8 @@ fn row(family: &str, key: &[u8], value: &[u8]) -> Vec<(Stored, Vec<u8>)> {
         Some("audit") => vec![(Stored::Audit, keyed(key))],
         Some("claims") => vec![(Stored::Claim, value.to_vec())],
         Some("dead") => vec![(Stored::DeadLetter, value.to_vec())],
+        Some("table") if key == [0xff] => vec![(Stored::OutboxPoint, value.to_vec())],
+        Some("table") => vec![(Stored::Message, value.to_vec())],
         Some("log1") => vec![
             (Stored::LogNumber, key.to_vec()),
             (Stored::Log, value.to_vec()),

@@ -85,6 +85,15 @@ impl Family {
         self.rows(from)
     }
 
+    pub(crate) fn last_before(&self, key: &[u8]) -> Result<Option<Box<[u8]>>> {
+        point();
+        let below = with_content(&self.content, |c| {
+            let mut keys = c.all().into_keys();
+            keys.rfind(|k| &k[..] < key)
+        });
+        Ok(below.map(|k| k[..].into()))
+    }
+
     pub(crate) fn disk_bytes(&self) -> Result<u64> {
         Ok(0)
     }

@@ -14,7 +14,7 @@ mod run_file;
 
 pub(crate) use crate::engine_parts::files::{Home, patiently, sync_directory};
 pub(crate) use crate::engine_parts::inject::{Injected, Injection, Place, at};
-pub(crate) use crate::engine_parts::rep::Rep;
+pub(crate) use crate::engine_parts::rep::{NUMBERED_KEY_BYTES, Numbering, Rep};
 pub(crate) use db::{Access, Caches, Engine, FamilyTuning, Kind, Recovery, Settings, TableFile};
 pub(crate) use disk::Disk;
 pub(crate) use family::{Blocks, Family, Rows};

@@ -84,6 +84,12 @@ fn line(entry: &AuditEntry) -> Value {
             "hex": hex(id),
             "outcome": outcome,
         }),
+        AuditEvent::Resent { outbox, from, to } => json!({
+            "what": "resent",
+            "outbox": outbox,
+            "from": from,
+            "to": to,
+        }),
         other => json!({ "what": format!("{other:?}") }),
     };
     line["at"] = json!(rfc3339(entry.at));
@@ -106,6 +112,9 @@ fn text(entry: &AuditEntry) -> String {
         AuditEvent::Purged { scope, id } => format!("purged     {scope}: {}", id_text(id)),
         AuditEvent::Decided { scope, id, outcome } => {
             format!("decided    {scope}: {} {outcome}", id_text(id))
+        }
+        AuditEvent::Resent { outbox, from, to } => {
+            format!("resent     {outbox}: from {from} to {to}")
         }
         other => format!("{other:?}"),
     };

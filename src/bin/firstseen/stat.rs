@@ -6,7 +6,7 @@
 use std::thread;
 use std::time::Duration;
 
-use firstseen::{AsOf, GenerationStats, Stats, Store};
+use firstseen::{AsOf, GenerationStats, OutboxStats, Stats, Store};
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
 
@@ -165,6 +165,19 @@ pub(crate) fn json(found: &Found) -> Value {
             })
         })
         .collect();
+    let outboxes: Vec<_> = stats
+        .outboxes
+        .iter()
+        .map(|outbox| {
+            json!({
+                "name": outbox.name,
+                "sent": outbox.sent,
+                "acknowledged": outbox.acknowledged,
+                "waiting": outbox.waiting,
+                "oldest_at": outbox.oldest_at.map(rfc3339),
+            })
+        })
+        .collect();
     json!({
         "as_of": {
             "commit": found.as_of.commit,
@@ -177,6 +190,7 @@ pub(crate) fn json(found: &Found) -> Value {
         "unsealed_ids": stats.unsealed_ids,
         "unsealed_segments": stats.unsealed_segments,
         "disk_bytes": stats.disk_bytes,
+        "outboxes": outboxes,
         "generations": generations,
     })
 }
@@ -200,7 +214,18 @@ fn text(found: &Found) -> Vec<String> {
     let rows = rows
         .into_iter()
         .map(|(name, value)| format!("{name:16}{value}"));
-    rows.chain([freshness(&found.as_of)]).collect()
+    let outboxes = stats.outboxes.iter().map(outbox);
+    rows.chain(outboxes)
+        .chain([freshness(&found.as_of)])
+        .collect()
+}
+
+/// What waits in an outbox, in one line.
+fn outbox(outbox: &OutboxStats) -> String {
+    let waiting = HumanCount(outbox.waiting);
+    let since = outbox.oldest_at.map(rfc3339);
+    let since = since.map_or_else(String::new, |at| format!(", the first since {at}"));
+    format!("{:16}{}: {waiting} waiting{since}", "outbox", outbox.name)
 }
 
 fn generations(generations: &[GenerationStats]) -> Vec<String> {

@@ -22,6 +22,7 @@ mod looks;
 mod loss;
 mod metrics;
 mod numbers;
+mod outbox;
 mod partitions;
 mod payloads;
 mod points;

@@ -1,5 +1,6 @@
 //! `stat`, `peek`, `scan` and `forget`.
 
+use firstseen::{Options, Store};
 use serde_json::json;
 
 use super::program::{run, run_piped};
@@ -147,4 +148,48 @@ fn stat_counts_what_is_there() {
     let ran = run(dir.path(), "stat --store s");
     let text = String::from_utf8_lossy(&ran.expect(0).stdout);
     assert!(text.contains("scopes          default\n"), "{text}");
+}
+
+#[test]
+fn stat_shows_what_waits_in_an_outbox_and_the_audit_what_was_sent_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path().join("s"), Options::new()).unwrap();
+    let outbox = store.outbox("mails").unwrap().keeping(2);
+    let mut batch = store.batch();
+    for payload in ["1", "2", "3"] {
+        batch.always().send(&outbox, payload);
+    }
+    let _ = batch.commit().unwrap();
+    drop(batch);
+    let ids: Vec<_> = outbox.drain(9).unwrap().iter().map(|m| m.id).collect();
+    assert_eq!(outbox.ack(ids[2]).unwrap(), 3);
+    outbox.rewind(ids[1], "their disk burnt").unwrap();
+    drop(outbox);
+    store.close().unwrap();
+
+    let ran = run(dir.path(), "stat --store s --json");
+    let told = &ran.expect(0).json_lines()[0]["outboxes"][0];
+    assert_eq!(
+        (&told["name"], &told["waiting"]),
+        (&json!("mails"), &json!(2))
+    );
+    assert_eq!(
+        (&told["sent"], &told["acknowledged"]),
+        (&json!(3), &json!(1))
+    );
+    assert!(told["oldest_at"].is_string());
+    let ran = run(dir.path(), "stat --store s");
+    let text = String::from_utf8_lossy(&ran.expect(0).stdout).into_owned();
+    assert!(text.contains("mails: 2 waiting, the first since"), "{text}");
+    let ran = run(dir.path(), "audit --store s --json");
+    let entry = &ran.expect(0).json_lines()[0];
+    assert_eq!(
+        (&entry["what"], &entry["outbox"]),
+        (&json!("resent"), &json!("mails"))
+    );
+    assert_eq!((&entry["from"], &entry["to"]), (&json!(3), &json!(1)));
+    let ran = run(dir.path(), "audit --store s");
+    let text = String::from_utf8_lossy(&ran.expect(0).stdout).into_owned();
+    assert!(text.contains("mails: from 3 to 1"), "{text}");
+    run(dir.path(), "verify --store s").expect(0);
 }

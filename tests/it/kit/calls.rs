@@ -115,6 +115,7 @@ impl Runner<'_> {
         let table = self.table(write.table());
         match *write {
             Write::Put(_, row, v) => to.put(table, key(row), value(v)),
+            Write::Send(v) => to.send(&self.drained.outbox, value(v)),
             Write::Delete(_, row) => to.delete(table, key(row)),
             Write::Add(_, row, by, low, high) => to.add(table, key(row), by, within(low, high)),
             Write::Transition(_, row, from, next) => {
@@ -222,6 +223,7 @@ impl Runner<'_> {
         let table = self.table(write.table());
         match *write {
             Write::Put(_, row, v) => tx.put(table, key(row), value(v)),
+            Write::Send(v) => tx.send(&self.drained.outbox, value(v)),
             Write::Delete(_, row) => tx.delete(table, key(row)),
             Write::Add(_, row, by, low, high) => tx.add(table, key(row), by, within(low, high)),
             Write::Transition(_, row, from, next) => {

@@ -90,7 +90,10 @@ impl<'a> Arbitrary<'a> for Op {
                 Op::DropScope(scope, keep_of(u, scope)?)
             }
             210..212 => Op::DropTable(table(u)?),
-            212..243 => Op::Advance(duration(u)?),
+            212..235 => Op::Advance(duration(u)?),
+            235..238 => Op::Drain(u.int_in_range(0..=9)?),
+            238..242 => Op::Ack(u.int_in_range(0..=9)?, u.int_in_range(0..=3)?),
+            242 => Op::Resend(u.int_in_range(0..=4)?),
             243..247 => Op::Seal,
             247..249 => Op::Compact,
             249..250 => Op::Reopen,
@@ -341,6 +344,9 @@ fn unconditional(u: Input<'_, '_>) -> Result<Write> {
     // One in many is misuse: a condition where none may be.
     if once_in(u, 48)? {
         return Ok(Write::Add(table(u)?, u.arbitrary()?, 1, None, None));
+    }
+    if once_in(u, 4)? {
+        return Ok(Write::Send(u.arbitrary()?));
     }
     let (table, key) = (table(u)?, u.arbitrary()?);
     Ok(match once_in(u, 4)? {

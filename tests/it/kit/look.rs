@@ -64,12 +64,14 @@ impl Runner<'_> {
             .map(|source| Ok(point(self.store.resume_point(source)?.map(given))))
             .collect::<Called<_>>()?;
         Ok(format!(
-            "{scans}\n  producers {}\n  points {}\n  peeked {}\n  rows {}\n  claims {}",
+            "{scans}\n  producers {}\n  points {}\n  peeked {}\n  rows {}\n  claims {}\n  \
+             outbox {}",
             list(&self.producers()?),
             list(&points),
             list(&peeks),
             list(&rows),
-            self.claims_told()?
+            self.claims_told()?,
+            self.outbox()?
         ))
     }
 

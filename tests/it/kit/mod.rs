@@ -6,6 +6,7 @@
 //! | `generate` | programs from bytes, so that a seed, a fuzzer and a crash test share them |
 //! | `model`, `draft`, `claims`, `rows`, `numbers`, `told` | what must be answered, in plain maps |
 //! | `runner`, `calls`, `claim_calls`, `look`, `dying` | the same on a real store |
+//! | `outbox` | both of them, for the outbox |
 //! | `said` | answers as text, in which the two are compared |
 //! | `trial`, `shrink` | running both, and the least program that shows a difference |
 //!
@@ -21,6 +22,7 @@ mod look;
 pub(crate) mod model;
 mod numbers;
 pub(crate) mod op;
+mod outbox;
 mod rows;
 pub(crate) mod runner;
 mod said;

@@ -119,6 +119,7 @@ impl Model {
                 self.numbers.0.retain(|(of, _), _| of != space);
                 "true".to_string()
             }
+            Op::Drain(..) | Op::Ack(..) | Op::Resend(..) => self.rows.1.step(op),
             Op::Check => self.check(),
             Op::Rewind(source, to) => {
                 self.points.insert(*source, Point::Number(*to));

@@ -39,6 +39,12 @@ pub(crate) enum Op {
     Admit(Number),
     /// `Store::drop_sequences`, and a new space of that name.
     DropSequences(usize),
+    /// `Outbox::drain`, of so many messages.
+    Drain(u8),
+    /// `Outbox::ack` of the first so many that wait, so many kept.
+    Ack(u8, u8),
+    /// `Outbox::rewind` by so many messages.
+    Resend(u8),
     /// Everything there is to see: ids, rows, resume points, counts of verdicts.
     Check,
     /// `Store::rewind`.
@@ -202,6 +208,8 @@ pub(crate) enum Write {
     Transition(Table, u8, u8, u8),
     CompareAndSet(Table, u8, Option<u8>, u8),
     CompareVersion(Table, u8, Option<u64>, u8),
+    /// A message through the outbox.
+    Send(u8),
 }
 
 /// A resume point.
@@ -363,7 +371,7 @@ impl Table {
 impl Write {
     /// Whether only a guarded table takes it.
     pub(crate) fn is_conditional(&self) -> bool {
-        !matches!(self, Write::Put(..) | Write::Delete(..))
+        !matches!(self, Write::Put(..) | Write::Delete(..) | Write::Send(..))
     }
 
     /// A condition on a plain table.
@@ -371,8 +379,10 @@ impl Write {
         self.is_conditional() && self.table() == Table::Plain
     }
 
+    /// The table that it writes to; a message goes to none of them, so any will do.
     pub(crate) fn table(&self) -> Table {
         match *self {
+            Write::Send(_) => Table::Plain,
             Write::Put(table, ..)
             | Write::Delete(table, ..)
             | Write::Add(table, ..)

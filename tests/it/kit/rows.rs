@@ -3,11 +3,15 @@
 use std::collections::BTreeMap;
 
 use super::op::{Table, Write, key, value};
+use super::outbox::Outbox;
 use super::said::{INVALID, Kind};
 
-/// All rows.
+/// All rows, and the outbox, which shares their fate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Rows(pub(crate) BTreeMap<(Table, String), Vec<u8>>);
+pub(crate) struct Rows(
+    pub(crate) BTreeMap<(Table, String), Vec<u8>>,
+    pub(crate) Outbox,
+);
 
 impl Rows {
     pub(crate) fn get(&self, table: Table, row: u8) -> Option<&[u8]> {
@@ -25,6 +29,7 @@ impl Rows {
     pub(crate) fn write(&mut self, write: &Write) -> Result<bool, Kind> {
         match *write {
             Write::Put(table, row, v) => self.put(table, row, value(v)),
+            Write::Send(v) => self.1.send(v),
             Write::Delete(table, row) => {
                 self.0.remove(&(table, key(row)));
             }

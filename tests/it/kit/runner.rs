@@ -19,6 +19,7 @@ use super::op::{
     PRODUCERS_MAX, SCOPES, SOURCES, SPACES, Table, UNKEYED, WINDOW, WITH_PAYLOADS, WITH_RESULTS,
     WITH_SOURCES,
 };
+use super::outbox::Drained;
 use super::said::{Said, kind, list};
 
 /// Where and how a store runs.
@@ -68,6 +69,7 @@ pub(crate) struct Runner<'a> {
     pub(super) scopes: Vec<Scope>,
     pub(super) tables: [RowTable; 2],
     pub(super) numbers: Vec<Sequences>,
+    pub(super) drained: Drained,
     keeps: [Keep; SCOPES.len()],
     /// The held batch, which of its items were first, and the items' scopes.
     pub(super) held: Option<(firstseen::Batch, Vec<usize>, Vec<usize>)>,
@@ -93,7 +95,7 @@ impl<'a> Runner<'a> {
             Some(dir) => Store::open(dir, options)?,
             None => Store::in_memory(options)?,
         };
-        let tables = tables(&store)?;
+        let (tables, drained) = (tables(&store)?, Drained::of(&store)?);
         let mut runner = Runner {
             setup,
             clock,
@@ -103,6 +105,7 @@ impl<'a> Runner<'a> {
             scopes: Vec::new(),
             tables,
             numbers: Vec::new(),
+            drained,
             keeps,
             held: None,
             tokens: BTreeMap::new(),
@@ -118,6 +121,7 @@ impl<'a> Runner<'a> {
 
     fn take_handles(&mut self) -> Called<()> {
         self.tables = tables(&self.store)?;
+        self.drained.renew(&self.store)?;
         let numbers = (0..SPACES.len()).map(|s| sequences(&self.store, s));
         self.numbers = numbers.collect::<Called<_>>()?;
         let scopes = (0..SCOPES.len()).map(|s| self.store.scope(SCOPES[s], self.policy(s)));
@@ -194,6 +198,9 @@ impl<'a> Runner<'a> {
                 assert!(stale.is_err(), "dropped sequences took a number: {stale:?}");
                 Ok(found.to_string())
             }
+            Op::Drain(limit) => self.drain(*limit),
+            Op::Ack(messages, keep) => self.ack(*messages, *keep),
+            Op::Resend(messages) => self.resend(*messages),
             Op::Check => self.check(),
             Op::Rewind(source, to) => {
                 self.store.rewind(SOURCES[*source], *to, "a test")?;

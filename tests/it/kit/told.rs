@@ -41,7 +41,9 @@ impl Model {
             .map(|((table, key), v)| row(table.name(), key, v))
             .collect();
         let (ids, claims) = (self.ids_and_points(), self.claims_told());
-        format!("{ids}\n  rows {}\n  claims {claims}", list(&rows))
+        let outbox = self.rows.1.state();
+        let rows = list(&rows);
+        format!("{ids}\n  rows {rows}\n  claims {claims}\n  outbox {outbox}")
     }
 
     fn ids_and_points(&self) -> String {
