@@ -274,6 +274,29 @@ pub(crate) const SWITCHES: &[Switch] = switches! {
         }
         let n = match self.append(&mut log, &mut tx.rows, level) {";
 
+    // In two phases: what is prepared is held until its end.
+    "prepared stays held", "commit/prepare.rs":
+    "let surplus = surplus(&decision.held, &ids.hashes);" =>
+    "let surplus = match crate::rules::is_kept(\"prepared stays held\") {
+            true => surplus(&decision.held, &ids.hashes),
+            false => decision.held.hashes().to_vec(),
+        };";
+
+    "nobody waits for what stands", "commit/holds/mod.rs":
+    "if shard.is_standing(hash) {" =>
+    "if shard.is_standing(hash) && crate::rules::is_kept(\"nobody waits for what stands\") {";
+
+    "one end", "commit/in_doubt.rs":
+    "if !*is_ended {" =>
+    "if !crate::rules::is_kept(\"one end\") {
+                drop(is_ended);
+                let row = self.end(&doubt, how, why)?;
+                return Ok(Ended {
+                    row,
+                    is_repeat: false,
+                });
+            }
+            if !*is_ended {";
 
     // Doors.
     DOOR, "store.rs": "fn open_home(" => "pub(crate) fn open_home(";

@@ -55,6 +55,14 @@ pub enum AuditEvent {
         /// `done`, `failed` or `retry`.
         outcome: String,
     },
+    /// A prepared transaction was aborted ([`Store::abort_prepared`]), or committed by hand
+    /// ([`Store::commit_prepared_by_hand`]).
+    TransactionSettled {
+        /// Its name.
+        txn: Bytes,
+        /// Whether it was committed.
+        committed: bool,
+    },
     /// An id was recorded by a repair ([`RepairPlan::apply`](crate::RepairPlan::apply)).
     Recorded {
         /// The scope's name.
@@ -171,6 +179,10 @@ fn entry(row: AuditRow) -> Result<AuditEntry> {
             outcome,
         },
         Event::Resend { outbox, from, to } => AuditEvent::Resent { outbox, from, to },
+        Event::Settled { txn, committed } => AuditEvent::TransactionSettled {
+            txn: Bytes::from(txn),
+            committed,
+        },
     };
     Ok(AuditEntry {
         at: time(row.at_ms),

@@ -449,6 +449,13 @@ impl Catalog {
         found.map(|(table, _)| Arc::clone(table))
     }
 
+    /// The existing table of a number.
+    pub(crate) fn table_of(&self, number: u32) -> Option<Arc<TableState>> {
+        let inner = self.inner.lock();
+        let found = inner.tables.iter().find(|(t, _)| t.number == number);
+        found.map(|(table, _)| Arc::clone(table))
+    }
+
     /// Marks a table as dropped, durably; from now on no call may use it. Returns its rows.
     pub(crate) fn retire_table(&self, name: &str) -> Result<Option<Arc<Family>>> {
         let mut inner = self.inner.lock();

@@ -10,7 +10,7 @@ use crate::background::Background;
 use crate::catalog::{Caps, Catalog};
 use crate::claims::Claims;
 use crate::clock::{self, ClockState, Stopwatch, millis};
-use crate::commit::{AuditRules, Committer, DraftCaps, Lane, load_claims};
+use crate::commit::{AuditRules, Committer, Doubts, DraftCaps, Lane, load_claims};
 use crate::copy::Copy;
 use crate::engine::{Home, Settings};
 use crate::error::{Error, ErrorKind, Result};
@@ -130,7 +130,9 @@ impl Core {
         let how = (options.wait_max, options.closures_twice);
         let duplicates = (options.top.capacity > 0).then(|| Duplicates::new(options.top));
         let counts_sources = duplicates.is_some();
-        let committer = Committer::new(index, catalog, claims, duplicates, how, audit);
+        let doubts = Doubts::new(options.doubts);
+        let committer = Committer::new(index, catalog, claims, doubts, duplicates, how, audit);
+        committer.load_prepared()?;
         let watch = options.surge.as_ref();
         let watch = watch.map(|hook| Watch::start(hook, options.surge_interval, &committer));
         let core = Core {

@@ -27,8 +27,8 @@ pub enum ErrorKind {
     ForeignHandle,
     /// A closure called back into the store for an id or a row that it holds itself.
     Reentrant,
-    /// Waiting took longer than `wait_max`, or the process has no descriptor or memory to spare.
-    /// Nothing was recorded; try again.
+    /// Waiting took longer than `wait_max`, a row is locked by a prepared transaction, or the
+    /// process has no descriptor or memory to spare. Nothing was recorded; try again.
     Busy,
     /// A limit or the disk is full. Nothing was recorded; reads still work. A full disk passes:
     /// try again.
@@ -37,6 +37,15 @@ pub enum ErrorKind {
     /// ended or forgotten. Nothing was recorded; what the caller did outside the store counts no
     /// more.
     LeaseLost,
+    /// A prepared transaction is in the way: it has that name, or uses what was to be dropped.
+    /// Commit or abort it first. Nothing was changed.
+    InDoubt,
+    /// No transaction of that name is prepared, and none is remembered to have ended. Nothing was
+    /// changed.
+    UnknownTransaction,
+    /// The transaction has ended otherwise than was asked for, or its name is used up. Nothing was
+    /// changed.
+    TransactionEnded,
     /// The store stopped writing after a failed write or sync: close it and open it again.
     Degraded,
     /// Stored bytes are damaged, or of a format this release does not know.

@@ -11,6 +11,7 @@ use crate::engine::Rep;
 use crate::error::Result;
 use crate::index::fuzzing as index;
 use crate::position::Position;
+use crate::prepared::{ended_again, prepared_again};
 use crate::sequence;
 use crate::store::Store;
 
@@ -64,11 +65,15 @@ pub enum Stored {
     Message,
     /// An outbox's resume point.
     OutboxPoint,
+    /// A prepared transaction.
+    Prepared,
+    /// How one ended.
+    Ended,
 }
 
 impl Stored {
     /// All of them.
-    pub const ALL: [Stored; 22] = [
+    pub const ALL: [Stored; 24] = [
         Stored::Log,
         Stored::LogNumber,
         Stored::Page,
@@ -91,6 +96,8 @@ impl Stored {
         Stored::Producer,
         Stored::Message,
         Stored::OutboxPoint,
+        Stored::Prepared,
+        Stored::Ended,
     ];
 
     /// Whether one value has one form, so that what was read and is written again has the same
@@ -133,6 +140,8 @@ pub fn again(stored: Stored, bytes: &[u8]) -> Option<(String, Vec<u8>)> {
         }
         Stored::Message => outbox_again(bytes, false),
         Stored::OutboxPoint => outbox_again(bytes, true),
+        Stored::Prepared => prepared_again(bytes),
+        Stored::Ended => ended_again(bytes),
     }
 }
 

@@ -14,6 +14,8 @@
 //!   update.
 //! - [`Scope::claim`]: an id taken for work outside the store, with a lease, attempts and dead
 //!   letters.
+//! - [`Batch::prepare`]: two-phase commit with another system, in doubt over crashes until
+//!   [`Store::commit_prepared`] or [`Store::abort_prepared`].
 //! - [`Durability`]: when a commit returns, and what a crash may take.
 //!
 //! The atomicity covers the rows of the store's own tables. An effect elsewhere (another
@@ -84,6 +86,7 @@ mod plan;
 mod poison;
 mod policy;
 mod position;
+mod prepared;
 mod producer;
 #[cfg(feature = "raw")]
 mod raw;
@@ -102,6 +105,7 @@ mod surge;
 mod sync;
 mod table;
 mod trace;
+mod two_phase;
 mod tx;
 mod verdict;
 mod verify;
@@ -147,8 +151,8 @@ pub use scope::{Scan, Scope};
 pub use sequences::{ProducerState, Sequences};
 pub use stats::{
     AsOf, BackgroundStats, ClaimStats, DurationStats, FilterStats, GenerationStats, Health,
-    OutboxStats, ScopeStats, SequenceStats, Stats, SurgeStats, TierStats, TimeStats, Top, TopEntry,
-    VerdictStats,
+    OutboxStats, PreparedStats, ScopeStats, SequenceStats, Stats, SurgeStats, TierStats, TimeStats,
+    Top, TopEntry, VerdictStats,
 };
 #[cfg(feature = "testing")]
 pub use store::NextCommit;
@@ -156,6 +160,7 @@ pub use store::Store;
 pub use stores::Stores;
 pub use surge::{Surge, SurgeChange, SurgeSubject};
 pub use table::{Table, TableScan, Value};
+pub use two_phase::{InDoubt, Outcome};
 pub use tx::Tx;
 pub use verdict::{Action, BadId, IdState, InProgress, Refusal, Sighting, Verdict, Verdicts};
 pub use verify::verify;

@@ -5,6 +5,7 @@
 //! every violation at once when the store is opened.
 
 mod noticing;
+mod prepared;
 
 use std::time::Duration;
 
@@ -13,6 +14,8 @@ use crate::error::{Error, Result};
 use crate::meter::TopLimits;
 use crate::resources::Resources;
 use crate::surge::SurgeHook;
+
+pub(crate) use prepared::DoubtLimits;
 
 /// When a commit returns, and what a crash may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
@@ -63,6 +66,7 @@ pub struct Options {
     pub(crate) tables_max: u32,
     pub(crate) claims_max: usize,
     pub(crate) claims_durability: Durability,
+    pub(crate) doubts: DoubtLimits,
     pub(crate) segment_ids_max: Option<usize>,
     pub(crate) top: TopLimits,
     pub(crate) surge: Option<SurgeHook>,
@@ -105,6 +109,7 @@ impl Options {
             tables_max: 1024,
             claims_max: 100_000,
             claims_durability: Durability::Synced,
+            doubts: DoubtLimits::default(),
             segment_ids_max: None,
             top: TopLimits {
                 capacity: 0,
@@ -367,6 +372,7 @@ impl Options {
             "scopes_max must be 1 to 65,000",
         );
         self.check_noticing(&mut check);
+        self.check_doubts(&mut check);
         check(self.tables_max >= 1, "tables_max must be 1 or more");
         check(self.claims_max >= 1, "claims_max must be 1 or more");
         check(

@@ -37,6 +37,8 @@ pub enum Area {
     Approximate,
     /// What is known of producers' sequences.
     Producers,
+    /// Prepared transactions.
+    Prepared,
 }
 
 impl fmt::Display for Area {
@@ -55,6 +57,7 @@ impl fmt::Display for Area {
             Area::Table => "table",
             Area::Approximate => "approximate scope",
             Area::Producers => "producers",
+            Area::Prepared => "prepared transactions",
         })
     }
 }

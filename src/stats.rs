@@ -23,6 +23,8 @@ pub struct Stats {
     pub sequences: SequenceStats,
     /// Outboxes, in the order in which they were made.
     pub outboxes: Vec<OutboxStats>,
+    /// Prepared transactions.
+    pub prepared: PreparedStats,
     /// Items that a policy let through without recording an id: they have none, or it is late.
     pub unkeyed: u64,
     /// Ids forgotten by request.
@@ -145,6 +147,22 @@ pub struct SequenceStats {
     pub evicted: u64,
     /// Verdicts on numbers, over all spaces.
     pub verdicts: VerdictStats,
+}
+
+/// Prepared transactions, and how they ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PreparedStats {
+    /// Transactions in doubt now, those of earlier openings included.
+    pub now: u64,
+    /// Bytes that they take.
+    pub bytes: u64,
+    /// How long ago the oldest of them was prepared, in effective time.
+    pub oldest: Option<Duration>,
+    /// Committed since the open.
+    pub committed: u64,
+    /// Aborted since the open.
+    pub aborted: u64,
 }
 
 /// Claims, and what was done with them.

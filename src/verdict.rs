@@ -21,7 +21,8 @@ pub enum Verdict<T = ()> {
     /// one id for two messages. Nothing was written for it, and the id lives no longer for it.
     PayloadMismatch(Sighting),
     /// Another caller holds the id and did not finish in time, or has a claim of it whose lease
-    /// runs, or the id rests after a failed attempt. Nothing is known yet.
+    /// runs, or a prepared transaction has it, or the id rests after a failed attempt. Nothing is
+    /// known yet.
     InProgress(InProgress),
     /// A condition of the item's writes did not hold.
     Refused(Refusal),

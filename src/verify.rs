@@ -10,9 +10,10 @@ use crate::commit::AuditRow;
 use crate::core::settings;
 use crate::engine::Home;
 use crate::error::{Error, Result};
-use crate::index::{AtRest, ScopeFacts};
+use crate::index::{AtRest, PreparedIds, ScopeFacts};
 use crate::options::Options;
 use crate::position::Position;
+use crate::prepared::{EndedRow, Key, PreparedRow, To};
 use crate::report::{Area, Findings, Progress, Remedy, Report};
 use crate::sequence;
 
@@ -21,10 +22,11 @@ use crate::sequence;
 ///
 /// It reads every row and every page, with RocksDB's checksums; that the commits in the log are
 /// whole, down to the floor; that sealed ids are in order, as many as their runs say, and known to
-/// the catalog; that no filter on disk denies an id; that no message of an outbox is missing; and
-/// that catalog, resume points, claims, dead letters and audit decode. What an open would repair
-/// by itself, such as a torn end of the log after a crash, is a note and no fault. Bloom filters
-/// within table files are not looked at: RocksDB does without one that it can't read.
+/// the catalog; that no filter on disk denies an id; that no message of an outbox is missing; that
+/// the ids of prepared transactions are in no other and in no record; and that catalog, resume
+/// points, claims, dead letters and audit decode. What an open would repair by itself, such as a
+/// torn end of the log after a crash, is a note and no fault. Bloom filters within table files are
+/// not looked at: RocksDB does without one that it can't read.
 ///
 /// `options`: as the store is opened with. Only the resources and the tables' own options count.
 /// `told` is called after each page or row.
@@ -98,6 +100,7 @@ fn check(store: &AtRest, found: &mut Findings<'_>) -> Result<()> {
             sequence::decode(value).map(drop)
         });
     }
+    check_prepared(store, scopes.as_deref(), found);
     let outboxes = catalog::outboxes_at_rest(store);
     for (number, family) in store.tables() {
         let mut check = outboxes.contains(number).then(OutboxCheck::default);
@@ -110,6 +113,30 @@ fn check(store: &AtRest, found: &mut Findings<'_>) -> Result<()> {
         }
     }
     store.still_at_rest()
+}
+
+/// Prepared transactions decode, use what there is, and have ids that nobody else has.
+fn check_prepared(store: &AtRest, scopes: Option<&[ScopeFacts]>, found: &mut Findings<'_>) {
+    let Some(family) = store.rows_family("prepared") else {
+        return;
+    };
+    let mut ids = PreparedIds::default();
+    store.read_rows(family, Area::Prepared, found, |key, value| {
+        if let Key::Ended(_) = Key::decode(key)? {
+            return EndedRow::decode(value).map(drop);
+        }
+        let row = PreparedRow::decode(value)?;
+        for write in &row.writes {
+            let is_gone = |number| store.tables().iter().all(|(n, _)| *n != number);
+            if matches!(write.to, To::Table(number) | To::Outbox(number) if is_gone(number)) {
+                let text = "a prepared transaction writes to a table there is not";
+                return Err(Error::damaged(text));
+            }
+        }
+        let of = (row.log, &row.standing[..], row.prepared_ms);
+        store.note_prepared(of, scopes, &mut ids)
+    });
+    store.check_prepared(&ids, found);
 }
 
 /// A claim or dead letter decodes, and is of a scope there is.

@@ -1,7 +1,7 @@
-//! Guarded rows: closures that read and write, and batches that count.
+//! Guarded rows: closures that read and write, batches that count, and prepared ones.
 
-use crate::error::Error;
-use crate::world::{Rule, Threads, World};
+use crate::error::{Error, ErrorKind};
+use crate::world::{Notes, Rule, Threads, World};
 
 fn number(value: Option<crate::table::Value>) -> u64 {
     let bytes = value.and_then(|value| value.into_bytes().as_ref().try_into().ok());
@@ -66,5 +66,46 @@ pub fn counters(rule: Rule) {
         let left = rows.get(key).expect("nothing fails");
         assert_eq!(number(left), 0, "lost update");
     }
+    world.check();
+}
+
+/// A batch that is prepared and ended by two callers, while another sends the same id: the id is
+/// first once and counts once, and one of the two ends it.
+pub fn prepared(rule: Rule) {
+    let world = World::new(rule, |options| options);
+    let rows = world.store.guarded_table("count").expect("a table");
+    let ends = Notes::new();
+    let mut batch = world.store.batch();
+    batch.once(&world.ids, "a").add(&rows, "n", 1, ..);
+    batch.once(&world.ids, "b");
+    let mut threads = Threads::of(&world);
+    threads = threads.start(move |_| {
+        let verdicts = batch.prepare("t").expect("nothing fails");
+        assert_eq!(verdicts.len(), 2);
+    });
+    for _ in 0..2 {
+        let ends = std::sync::Arc::clone(&ends);
+        threads = threads.start(move |world| match world.store.commit_prepared("t") {
+            Ok(outcome) => ends.add(outcome.is_repeat),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::UnknownTransaction),
+        });
+    }
+    let rival = rows.clone();
+    threads = threads.start(move |world| {
+        let mut batch = world.store.batch();
+        batch.once(&world.ids, "a").add(&rival, "n", 1, ..);
+        match batch.commit() {
+            Ok(verdicts) => assert_eq!(verdicts.len(), 1),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Busy),
+        }
+    });
+    threads.end();
+    if let Ok(outcome) = world.store.commit_prepared("t") {
+        ends.add(outcome.is_repeat);
+    }
+    let did = ends.take().iter().filter(|is_repeat| !**is_repeat).count();
+    assert_eq!(did, 1, "ended twice");
+    let sum = number(rows.get("n").expect("nothing fails"));
+    assert_eq!(sum, 1, "lost update");
     world.check();
 }

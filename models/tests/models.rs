@@ -180,12 +180,17 @@ fn counters_are_never_oversold() {
     holds_always(EXECUTIONS, || rows::counters(None));
 }
 
+#[test]
+fn a_prepared_batch_is_first_once_and_ends_once() {
+    holds_always(EXECUTIONS / 2, || rows::prepared(None));
+}
+
 /// A scenario by the rule it leaves out.
 type Scenario = fn(Option<&'static str>);
 
 /// Each rule, the scenario that sees that it is left out, and what that one says. Which of several
 /// complaints comes first is the scheduler's choice.
-const NEEDED: [(&str, Scenario, &[&str]); 29] = [
+const NEEDED: [(&str, Scenario, &[&str]); 32] = [
     ("one stripe an id", verdicts::one_sight, &["double"]),
     ("view after the hold", verdicts::one_first, &["double"]),
     ("time after the lookups", verdicts::one_first, &["double"]),
@@ -267,6 +272,21 @@ const NEEDED: [(&str, Scenario, &[&str]); 29] = [
     ("refused stays buffered", commits::full_disk, &["lost"]),
     ("rows locked", rows::counters, &["lost update"]),
     (
+        "prepared stays held",
+        rows::prepared,
+        &["double", "lost update"],
+    ),
+    (
+        "nobody waits for what stands",
+        rows::prepared,
+        &["deadlock"],
+    ),
+    (
+        "one end",
+        rows::prepared,
+        &["ended twice", "is gone", "double"],
+    ),
+    (
         "read under the lock",
         rows::read_modify_write,
         &["lost update"],
@@ -337,4 +357,9 @@ fn a_row_that_is_late_is_found_when_a_rule_is_left_out() {
 #[test]
 fn a_lost_update_is_found_when_a_rule_is_left_out() {
     finds(&[rows::counters, rows::read_modify_write]);
+}
+
+#[test]
+fn a_second_end_is_found_when_a_rule_is_left_out() {
+    finds(&[rows::prepared]);
 }

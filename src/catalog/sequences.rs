@@ -14,7 +14,7 @@ use crate::engine::{Family, Rep};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Book, Index};
 use crate::producer::{SequencePolicy, is_window};
-use crate::sequence::{Space, decode, key_prefix, split_key};
+use crate::sequence::{Known, Space, decode, key_prefix, split_key};
 use crate::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Catalog, check_name};
@@ -211,6 +211,32 @@ impl Catalog {
     pub(crate) fn producers(&self) -> usize {
         let open = &self.inner.lock().spaces.open;
         open.iter().map(|s| s.producers.len()).sum()
+    }
+
+    /// The number of an existing space.
+    pub(crate) fn sequences_number(&self, name: &str) -> Option<u16> {
+        let inner = self.inner.lock();
+        let at = inner.spaces.position(name)?;
+        Some(inner.spaces.stored[at].number)
+    }
+
+    /// Whether there is a space of that number.
+    pub(crate) fn has_sequences(&self, number: u16) -> bool {
+        let stored = &self.inner.lock().spaces.stored;
+        stored.iter().any(|s| s.number == number && !s.dropped)
+    }
+
+    /// Lets memory follow the row of a producer that was written, whose lock is held. A space
+    /// that nobody asked for yet reads the row when it is.
+    pub(crate) fn follow_producer(&self, space: u16, name: &[u8], known: Option<Known>) {
+        let inner = self.inner.lock();
+        let Some(open) = inner.spaces.open.iter().find(|s| s.number == space) else {
+            return;
+        };
+        match known {
+            Some(known) => open.producers.insert(name, known),
+            None => open.producers.remove(name),
+        }
     }
 
     /// Marks a space as dropped, durably; from now on no call may use it. Returns its number.

@@ -86,6 +86,10 @@ pub(super) enum Audit<'a> {
         from: u64,
         to: u64,
     },
+    Settled {
+        txn: &'a [u8],
+        committed: bool,
+    },
 }
 
 const FORGET: u8 = 1;
@@ -95,14 +99,15 @@ const PURGE: u8 = 4;
 const DECIDED: u8 = 5;
 /// Of repair and import; the first field says which.
 const RECORD: u8 = 6;
-const RESEND: u8 = 7;
+const SETTLED: u8 = 7;
+const RESEND: u8 = 8;
 const ONE: &[u8] = &[1];
 const MANY: &[u8] = &[2];
 
 /// The fields of a kind, without reason and actor.
 fn fields_of(kind: u8) -> Option<usize> {
     match kind {
-        FORGET | REDRIVE | PURGE => Some(2),
+        FORGET | REDRIVE | PURGE | SETTLED => Some(2),
         REWIND | DECIDED | RESEND => Some(3),
         RECORD => Some(4),
         _ => None,
@@ -126,6 +131,7 @@ impl Audit<'_> {
             Audit::Decided { scope, id, outcome } => {
                 (DECIDED, vec![scope.as_bytes(), id, outcome.as_bytes()])
             }
+            Audit::Settled { txn, committed } => (SETTLED, vec![txn, how(*committed)]),
             Audit::Record {
                 scope,
                 id,
@@ -151,6 +157,11 @@ impl Audit<'_> {
         }
         (key, value)
     }
+}
+
+/// How a transaction ended.
+fn how(committed: bool) -> &'static [u8] {
+    if committed { b"committed" } else { b"aborted" }
 }
 
 /// An audit row that was read.
@@ -200,6 +211,10 @@ pub(crate) enum Event {
         outbox: String,
         from: u64,
         to: u64,
+    },
+    Settled {
+        txn: Vec<u8>,
+        committed: bool,
     },
 }
 
@@ -272,6 +287,11 @@ fn read_event(kind: u8, fields: Vec<Vec<u8>>) -> Option<Event> {
                 to: u64::from_le_bytes(to.try_into().ok()?),
             })
         }
+        SETTLED => {
+            let (txn, outcome) = (field()?, field()?);
+            let committed = outcome == how(true);
+            (outcome == how(committed)).then_some(Event::Settled { txn, committed })
+        }
         RECORD => {
             let (which, scope, id) = (field()?, text(field()?)?, field()?);
             let number = u64::from_le_bytes(field()?.try_into().ok()?);
@@ -320,6 +340,10 @@ impl Event {
                 outbox,
                 from: *from,
                 to: *to,
+            },
+            Event::Settled { txn, committed } => Audit::Settled {
+                txn,
+                committed: *committed,
             },
         }
     }
@@ -382,6 +406,10 @@ mod tests {
                 from: 9,
                 to: 4,
             },
+            Event::Settled {
+                txn: b"t".to_vec(),
+                committed: false,
+            },
         ];
         for event in events {
             for who in [None, Some("alice")] {
@@ -417,6 +445,22 @@ mod tests {
             assert_eq!(value, expected);
             assert!(AuditRow::decode(&key, &value).is_ok());
             assert!(AuditRow::decode(&key, &value[..value.len() - 1]).is_err());
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_transaction_is_golden() {
+        for (committed, name) in [(true, &b"committed"[..]), (false, b"aborted")] {
+            let txn = b"t";
+            let (key, value) = Audit::Settled { txn, committed }.row(7, 1, &Why::new("why"));
+            let len = [name.len() as u8, 0, 0, 0];
+            let mut expected = [&b"\x07\x01\0\0\0t"[..], &len, name].concat();
+            expected.extend(b"\x03\0\0\0why");
+            assert_eq!(value, expected);
+            let mut other = value.clone();
+            other[10] = b'x';
+            assert!(AuditRow::decode(&key, &value).is_ok());
+            assert!(AuditRow::decode(&key, &other).is_err(), "no such end");
         }
     }
 

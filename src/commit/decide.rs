@@ -12,25 +12,24 @@ use std::time::{Duration, Instant};
 
 use crate::claims::Entry as Claim;
 use crate::clock;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::index::{Class, Hit, Probe, Room, Scratch, Tiers};
 use crate::sync::thread_local;
 
 use super::Committer;
+use super::doubts::{ASK_PREPARED, leave_out};
 use super::draft::Draft;
-use super::holds::{EARLIER_CALL, Foreign, HoldError, Holds, Owner};
+use super::holds::{EARLIER_CALL, HoldError, Holds, Owner};
 use super::item::Item;
 use super::need::{Extent, carried, need};
 
 thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
-    /// Owners whose closures run on this thread; meeting one of them is no wait but an error.
-    static INSIDE: RefCell<Vec<Holder>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Hashes held in a table; released when dropped.
 pub(crate) struct Held {
-    committer: Arc<Committer>,
+    pub(super) committer: Arc<Committer>,
     owner: Owner,
     hashes: Vec<u64>,
     is_rows: bool,
@@ -90,28 +89,6 @@ impl Drop for Held {
     }
 }
 
-/// An owner: of which store (by its committer's address), of rows or of ids, and its number.
-type Holder = (usize, bool, Owner);
-
-/// Marks a closure as running on this thread, which holds its id and its rows.
-pub(super) struct Inside;
-
-impl Inside {
-    pub(super) fn enter(id: &Held, rows: Owner) -> Inside {
-        INSIDE.with_borrow_mut(|inside| {
-            let store = Arc::as_ptr(&id.committer) as usize;
-            inside.extend([(store, false, id.owner), (store, true, rows)]);
-        });
-        Inside
-    }
-}
-
-impl Drop for Inside {
-    fn drop(&mut self) {
-        INSIDE.with_borrow_mut(|inside| inside.truncate(inside.len() - 2));
-    }
-}
-
 /// One id to hold and look up: an item's own, or its older form.
 pub(super) struct Entry {
     item: u32,
@@ -143,15 +120,21 @@ pub(crate) struct Decision {
     hits: Vec<Hit>,
     /// Claims of entries, ascending.
     pub(super) claims: Vec<(u32, Arc<Claim>)>,
-    /// Items another caller held until the deadline.
-    in_progress: Vec<u32>,
+    /// Items another caller held until the deadline, ascending, and when to ask again.
+    in_progress: Vec<(u32, Duration)>,
     /// Classes of items with a retention of their own.
     pub(super) classes: Vec<(u32, Class)>,
 }
 
 impl Decision {
     pub(super) fn is_in_progress(&self, item: u32) -> bool {
-        !self.in_progress.is_empty() && self.in_progress.contains(&item)
+        self.ask_again(item).is_some()
+    }
+
+    /// When to ask again for an item whose id another caller holds.
+    pub(super) fn ask_again(&self, item: u32) -> Option<Duration> {
+        let at = self.in_progress.binary_search_by_key(&item, |i| i.0).ok()?;
+        Some(self.in_progress[at].1)
     }
 
     pub(super) fn has_in_progress(&self) -> bool {
@@ -298,6 +281,13 @@ impl Committer {
             let mut taken = self.ids.try_hold(owner, &wanted, &mut met);
             if let Err(HoldError::Foreign(foreign)) = taken {
                 self.check_reentrant(foreign, false)?;
+                // Nobody knows when a prepared transaction ends: it is not waited for.
+                let prepared = self.doubts.holding(&wanted);
+                if !prepared.is_empty() {
+                    let items = prepared.iter().map(|at| (entries[*at].item, ASK_PREPARED));
+                    leave_out(&mut in_progress, items);
+                    continue;
+                }
                 // A buffered commit may be what holds it.
                 self.flush_buffer()?;
                 taken = self.ids.hold_sorted(owner, &wanted, &mut met, by);
@@ -305,7 +295,8 @@ impl Committer {
             match taken {
                 Ok(()) => {}
                 Err(HoldError::Foreign(foreign)) => {
-                    in_progress.push(entries[foreign.at].item);
+                    let item = entries[foreign.at].item;
+                    leave_out(&mut in_progress, [(item, ASK_AGAIN)]);
                     continue;
                 }
                 Err(HoldError::Poisoned) => {
@@ -338,7 +329,7 @@ impl Committer {
     fn entries(
         &self,
         draft: &mut Draft,
-        left_out: &[u32],
+        left_out: &[(u32, Duration)],
     ) -> (Vec<Entry>, Vec<u32>, Vec<(u32, u32)>) {
         let mut entries = std::mem::take(&mut draft.spare.entries);
         let mut entry_of = std::mem::take(&mut draft.spare.entry_of);
@@ -352,7 +343,8 @@ impl Committer {
         entry_of.resize(draft.items.len(), NONE);
         let mut also_of = Vec::new();
         let usable = |i: u32, item: &Item| {
-            item.bad.is_none() && !item.is_unkeyed && !item.is_sequence && !left_out.contains(&i)
+            let is_left_out = || left_out.binary_search_by_key(&i, |l| l.0).is_ok();
+            item.bad.is_none() && !item.is_unkeyed && !item.is_sequence && !is_left_out()
         };
         let mut add = |item: u32, scope: u16, id: &Range<u32>| {
             let hash = self.index.ids.of(scope, draft.get(id));
@@ -467,20 +459,6 @@ fn canonical(draft: &Draft, entries: &[Entry], met: &[(u32, u32)]) -> Vec<u32> {
         }
     }
     canon
-}
-
-impl Committer {
-    /// A closure that waits for itself would wait for ever.
-    pub(super) fn check_reentrant(&self, foreign: Foreign, is_rows: bool) -> Result<()> {
-        let owner = (std::ptr::from_ref(self) as usize, is_rows, foreign.owner);
-        if INSIDE.with_borrow(|inside| inside.contains(&owner)) {
-            return Err(Error::new(
-                ErrorKind::Reentrant,
-                "the closure called for an id or a row that it holds itself",
-            ));
-        }
-        Ok(())
-    }
 }
 
 /// When a caller is told to ask again for an id that is in flight.

@@ -167,7 +167,7 @@ impl Committer {
 
     /// Drops a scope; its dead letters and claims go with it. What a crash leaves of them is swept.
     pub(crate) fn drop_scope(self: &Arc<Self>, name: &str) -> Result<bool> {
-        let Some(number) = self.catalog.drop_scope(name)? else {
+        let Some(number) = self.retire_scope(name)? else {
             return Ok(false);
         };
         self.remove_dead_of(number)?;

@@ -20,18 +20,24 @@ mod claim;
 mod claim_op;
 mod counters;
 mod decide;
+mod doubts;
 mod draft;
+mod drops;
 mod evaluate;
 mod explain;
 mod holds;
+mod in_doubt;
+mod inside;
 mod item;
 mod lease;
 mod need;
 mod outbox;
 mod picture;
+mod prepare;
 mod queue;
 mod reads;
 mod record;
+mod restamp;
 mod sequences;
 mod settle;
 mod sighting;
@@ -65,7 +71,9 @@ pub(crate) use audit::{AuditRow, Event};
 pub(crate) use claim_op::{ClaimOp, Settlement};
 pub(crate) use counters::Counters;
 pub(crate) use decide::Decision;
+pub(crate) use doubts::{Doubt, Doubts};
 pub(crate) use draft::{Draft, DraftCaps};
+pub(crate) use in_doubt::{End, Ended};
 pub(crate) use item::{ScopeUse, check_id};
 pub(crate) use lease::{load_claims, owned, taken};
 pub(crate) use outbox::{RowId, Waiting};
@@ -91,6 +99,7 @@ pub(crate) struct Committer {
     pub(crate) index: Arc<Index>,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) claims: Claims,
+    pub(crate) doubts: Doubts,
     pub(crate) counters: Counters,
     /// Verdicts on numbers of producers.
     sequence_tally: VerdictTally,
@@ -119,6 +128,7 @@ impl Committer {
         index: Arc<Index>,
         catalog: Arc<Catalog>,
         claims: Claims,
+        doubts: Doubts,
         duplicates: Option<Duplicates>,
         (wait_max, closures_twice): (Duration, bool),
         audit_rules: AuditRules,
@@ -134,6 +144,7 @@ impl Committer {
             index,
             catalog,
             claims,
+            doubts,
             counters: Counters::default(),
             sequence_tally: VerdictTally::default(),
             duplicates,
@@ -407,6 +418,7 @@ impl Committer {
         let taken = match self.rows.try_hold(held.owner(), wanted, &mut met) {
             Err(HoldError::Foreign(foreign)) => {
                 self.check_reentrant(foreign, true)?;
+                self.check_not_prepared(wanted)?;
                 let by = clock::deadline(self.wait_max);
                 self.rows.hold_sorted(held.owner(), wanted, &mut met, by)
             }
@@ -417,10 +429,11 @@ impl Committer {
                 held.add(wanted.iter().copied());
                 Ok(())
             }
-            Err(HoldError::Foreign(_)) => Err(Error::new(
-                ErrorKind::Busy,
-                "a row was locked for longer than wait_max",
-            )),
+            Err(HoldError::Foreign(_)) => {
+                self.check_not_prepared(wanted)?;
+                let text = "a row was locked for longer than wait_max";
+                Err(Error::new(ErrorKind::Busy, text))
+            }
             Err(HoldError::Poisoned) => {
                 self.index.poison.check()?;
                 Err(Error::closed())
@@ -435,18 +448,6 @@ impl Committer {
         self.index.sync_written()
     }
 
-    /// Drops a table. Commits under way end first, and new ones see that it is dropped: a
-    /// write into a family that is gone would poison the store.
-    pub(crate) fn drop_table(&self, name: &str) -> Result<bool> {
-        let Some(rows) = self.catalog.retire_table(name)? else {
-            return Ok(false);
-        };
-        let _no_commits = self.tables.write();
-        self.flush_buffer()?;
-        self.catalog.remove_table(&rows)?;
-        Ok(true)
-    }
-
     /// Makes everything durable for the last time: rows, mark, floor.
     pub(crate) fn close(&self) -> Result<()> {
         let closed = self.sync().and_then(|()| self.index.close());
@@ -458,7 +459,7 @@ impl Committer {
     }
 
     pub(crate) fn in_flight(&self) -> usize {
-        self.ids.len()
+        self.ids.len().saturating_sub(self.doubts.held_ids())
     }
 }
 

@@ -33,6 +33,7 @@ impl Committer {
                 evicted: n(&c.producers_evicted),
                 verdicts: VerdictStats::from_counts(self.sequence_tally.read()),
             },
+            prepared: self.prepared_stats(now_ms),
             claims: ClaimStats {
                 now: self.claims.len() as u64,
                 taken: n(&c.claims_taken),

@@ -113,6 +113,7 @@ impl Settling<'_, '_> {
         extras.encode(&mut self.extras);
         let hash = self.decision.hash(entry);
         let id = self.draft.get(id);
+        self.prolonged.push(self.log.hashes().len() as u32);
         self.log.add(hash, &meta, own, id, Some(&self.extras));
         self.fates[entry] = Fate::Prolonged;
     }

@@ -43,7 +43,7 @@ pub(super) struct Run {
 }
 
 /// What a producer is locked by.
-fn producer_hash(space: u16, name: &[u8]) -> u64 {
+pub(super) fn producer_hash(space: u16, name: &[u8]) -> u64 {
     // Tables count from 1 up and points have the highest seed.
     xxhash_rust::xxh3::xxh3_64_with_seed(name, u64::MAX - 1 - u64::from(space))
 }
@@ -414,7 +414,7 @@ impl Committer {
 
     /// Drops a space of sequences. Commits under way end first, and new ones see it.
     pub(crate) fn drop_sequences(&self, name: &str) -> Result<bool> {
-        let Some(number) = self.catalog.retire_sequences(name)? else {
+        let Some(number) = self.retire_sequences(name)? else {
             return Ok(false);
         };
         let _no_commits = self.tables.write();

@@ -77,6 +77,8 @@ pub(super) struct Settled<'a> {
     pub(super) producers: Producers<'a>,
     /// What the audit is to tell, and why it was done.
     pub(super) audits: Vec<(Event, String)>,
+    /// Positions in the log of records whose expiry doesn't count from this commit.
+    pub(super) prolonged: Vec<u32>,
     /// Whether it is known without looking that all are first seen, in one scope.
     pub(super) is_all_first: bool,
 }
@@ -95,6 +97,7 @@ pub(super) struct Settling<'a, 'd> {
     pub(super) extras: Vec<u8>,
     pub(super) changes: Vec<Change>,
     pub(super) audits: Vec<(Event, String)>,
+    pub(super) prolonged: Vec<u32>,
     unkeyed: u64,
 }
 
@@ -173,6 +176,7 @@ impl Committer {
         let changes = std::mem::take(&mut settling.changes);
         let producers = settling.producers;
         let audits = std::mem::take(&mut settling.audits);
+        let prolonged = std::mem::take(&mut settling.prolonged);
         self.points(draft, rows)?;
         log.finish();
         Ok(Settled {
@@ -181,6 +185,7 @@ impl Committer {
             changes,
             producers,
             audits,
+            prolonged,
             is_all_first: false,
         })
     }
@@ -230,6 +235,7 @@ impl Committer {
             changes: settling.changes,
             producers: Producers::default(),
             audits: settling.audits,
+            prolonged: settling.prolonged,
             is_all_first: decision.hits().is_empty(),
         }))
     }
@@ -254,6 +260,7 @@ impl Committer {
             extras: Vec::new(),
             changes: Vec::new(),
             audits: Vec::new(),
+            prolonged: Vec::new(),
             unkeyed: 0,
         })
     }
@@ -305,8 +312,8 @@ impl Settling<'_, '_> {
         if item.is_sequence {
             return self.sequence(item, writes);
         }
-        if self.decision.is_in_progress(i) {
-            let mut ms = ASK_AGAIN.as_millis() as u64;
+        if let Some(after) = self.decision.ask_again(i) {
+            let mut ms = after.as_millis() as u64;
             if self.draft.has_claims {
                 let policy = &self.draft.scopes[item.scope as usize].policy;
                 ms = ms.min(crate::clock::millis(policy.lease));

@@ -16,10 +16,11 @@ use crate::options::Durability;
 use crate::position::Position;
 use crate::verdict::{Refusal, Verdict};
 
-use super::decide::{Held, Inside};
+use super::decide::Held;
 use super::draft::Draft;
 use super::evaluate::{ItemMark, Overlay, point_hash, row_hash};
 use super::holds::{HoldError, Holds};
+use super::inside::Inside;
 use super::write::{Op, What};
 use super::{Committer, LogBuilder, Unsynced, decide, keep_if_unknown};
 

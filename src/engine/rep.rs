@@ -124,23 +124,26 @@ impl Rep {
         self.count += count;
     }
 
-    /// The last record of a row: its value, or that it is deleted; `None` if there is none.
-    pub(crate) fn last(&self, family: u32, key: &[u8]) -> Option<Option<&[u8]>> {
+    /// The records: family, key, and the value unless it is a delete.
+    pub(crate) fn records(&self) -> impl Iterator<Item = (u32, &[u8], Option<&[u8]>)> {
         let mut rest = &self.body[..];
-        let mut found = None;
-        while let Some((&kind, after)) = rest.split_first() {
-            let (number, after) = take_varint(after)?;
-            let (record_key, after) = take_sized(after)?;
+        std::iter::from_fn(move || {
+            let (&kind, after) = rest.split_first()?;
+            let (family, after) = take_varint(after)?;
+            let (key, after) = take_sized(after)?;
             let (value, after) = match kind {
                 PUT => take_sized(after).map(|(value, after)| (Some(value), after))?,
                 _ => (None, after),
             };
-            if number == family && record_key == key {
-                found = Some(value);
-            }
             rest = after;
-        }
-        found
+            Some((family, key, value))
+        })
+    }
+
+    /// The last record of a row: its value, or that it is deleted; `None` if there is none.
+    pub(crate) fn last(&self, family: u32, key: &[u8]) -> Option<Option<&[u8]>> {
+        let records = self.records().filter(|r| r.0 == family && r.1 == key);
+        records.last().map(|(_, _, value)| value)
     }
 
     pub(crate) fn body(&self) -> &[u8] {

@@ -317,6 +317,28 @@ metrics! {
         put(&["renewed"], Value::Count(c.renewed));
         put(&["lost"], Value::Count(c.lost));
     }
+    Gauge "prepared" []
+    "Transactions that are prepared and in doubt.",
+    |s, put| {
+        put(&[], Value::Count(s.prepared.now));
+    }
+    Gauge "prepared_bytes" []
+    "Bytes that transactions in doubt take.",
+    |s, put| {
+        put(&[], Value::Count(s.prepared.bytes));
+    }
+    Gauge "prepared_oldest_seconds" []
+    "Time since the oldest transaction in doubt was prepared; 0: there is none.",
+    |s, put| {
+        let oldest = s.prepared.oldest.unwrap_or_default();
+        put(&[], Value::Number(oldest.as_secs_f64()));
+    }
+    Counter "prepared_ended_total" ["how"]
+    "Prepared transactions that ended, committed or aborted.",
+    |s, put| {
+        put(&["committed"], Value::Count(s.prepared.committed));
+        put(&["aborted"], Value::Count(s.prepared.aborted));
+    }
     Gauge "approximate_bytes" []
     "Memory of approximate scopes.",
     |s, put| {

@@ -18,7 +18,6 @@ use super::names::BOOKS;
 
 /// Which of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(dead_code, reason = "the names are reserved for all of them")]
 pub(crate) enum Book {
     /// Ids taken for work that takes long.
     Claims,

@@ -75,7 +75,7 @@ pub(crate) use classes::{Class, Classes, FOR_EVER};
 pub(crate) use copy::{durability_of, give_floor};
 pub(crate) use extras::{Ended, Extras, SOURCE_BYTES_MAX};
 pub(crate) use hash::{Fingerprint, IdHash};
-pub(crate) use log::LogBuilder;
+pub(crate) use log::{LogBuilder, Sections};
 pub(crate) use lookup::{Probe, Scratch, Tiers};
 pub(crate) use meta::{FORMAT, class_row};
 use names::Name;
@@ -87,7 +87,7 @@ pub(crate) use room::Room;
 pub(crate) use scan::IdScan;
 pub(crate) use segment::words_for_item;
 pub(crate) use stream::Streamed;
-pub(crate) use verify::{AtRest, ScopeFacts};
+pub(crate) use verify::{AtRest, PreparedIds, ScopeFacts};
 
 use append::Gate;
 use books::Books;

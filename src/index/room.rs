@@ -185,7 +185,7 @@ impl Index {
             let size = self.segment_size();
             let size = SetSize {
                 ids: size.ids.max(ids),
-                words: size.words.max(words),
+                words: size.words.max(words + 1),
             };
             next = Arc::new(next.resized(size, &self.pool)?);
         }

@@ -41,8 +41,9 @@ impl SetSize {
         }
     }
 
+    /// Whether so much fits into an empty set, whose first word is never used.
     pub(crate) fn covers(&self, ids: usize, words: usize) -> bool {
-        ids <= self.ids && words <= self.words
+        ids <= self.ids && words < self.words
     }
 }
 

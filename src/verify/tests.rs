@@ -17,8 +17,8 @@ const IDS: u64 = 3_000;
 /// Key and value.
 type Row = (Box<[u8]>, Box<[u8]>);
 
-/// A store with a sealed generation of three pages, five commits in the log, rows, messages, a
-/// resume point and an audit entry.
+/// A store with a sealed generation of three pages, commits in the log, rows, messages, a resume
+/// point, audit entries, and a prepared transaction.
 fn made(dir: &Path) {
     let store = Store::open(dir, Options::new().background(false)).unwrap();
     let ids = store.scope("ids", Policy::remember(days(7))).unwrap();
@@ -34,6 +34,12 @@ fn made(dir: &Path) {
         let _ = batch.commit().unwrap();
     }
     assert!(ids.forget("a", "a reason").unwrap());
+    for txn in ["ended", "in doubt"] {
+        let mut batch = store.batch();
+        batch.once(&ids, txn).put(&rows, txn, "row");
+        let _ = batch.prepare(txn).unwrap();
+    }
+    store.abort_prepared("ended", "a reason").unwrap();
     drop((ids, rows, mails));
     store.close().unwrap();
 }
@@ -171,7 +177,7 @@ fn ids_that_the_catalog_hides_are_faults() {
 
 #[test]
 fn a_log_with_a_hole_or_cut_records_is_a_fault() {
-    let short = "commit 6 was durable, 2 was found";
+    let short = "commit 9 was durable, 2 was found";
     expect(Area::Log, Remedy::AcceptShort, short, |h| {
         h.delete("log1", &3_u64.to_be_bytes());
     });
@@ -204,6 +210,49 @@ fn a_logged_id_that_its_sealed_run_lacks_is_a_fault() {
             }
         },
     );
+}
+
+#[test]
+fn prepared_transactions_that_cannot_be_are_faults() {
+    let (area, remedy) = (Area::Prepared, Remedy::Restore);
+    let row = |h: &Harmed| h.rows("prepared").pop().unwrap();
+    expect(area, remedy, "of an unknown form", |h| {
+        h.put("prepared", &row(h).0, b"\x02");
+    });
+    expect(area, remedy, "the end of a transaction", |h| {
+        h.put("prepared", b"eended", b"\x01");
+    });
+    expect(area, remedy, "is of no kind", |h| {
+        h.put("prepared", b"x", b"");
+    });
+    expect(area, remedy, "have one id", |h| {
+        h.put("prepared", b"pother", &row(h).1);
+    });
+    expect(area, remedy, "a table there is not", |h| {
+        let mut value = row(h).1.to_vec();
+        // Its last write: the table's number stands before the put, key and value.
+        let at = value.len() - (1 + 4 + "in doubt".len() + 4 + "row".len()) - 4;
+        value[at] = 9;
+        h.put("prepared", b"pin doubt", &value);
+    });
+    expect(area, remedy, "is recorded as well", |h| {
+        let mut value = row(h).1.to_vec();
+        let at = value.windows(8).position(|w| w == b"in doubt").unwrap();
+        // An id that was sealed, of eight bytes as well.
+        value[at..at + 8].copy_from_slice(&5_u64.to_be_bytes());
+        h.put("prepared", b"pin doubt", &value);
+    });
+    expect(area, remedy, "is recorded as well", |h| {
+        let mut value = row(h).1.to_vec();
+        let at = value.windows(8).position(|w| w == b"in doubt").unwrap();
+        // One that is still in the log: a section of one id of one byte.
+        value.splice(at..at + 8, *b"b");
+        value[at - 6] = 1;
+        let len = at - 27 - 4;
+        let bytes = u32::from_le_bytes(value[len..len + 4].try_into().unwrap()) - 7;
+        value[len..len + 4].copy_from_slice(&bytes.to_le_bytes());
+        h.put("prepared", b"pin doubt", &value);
+    });
 }
 
 #[test]

@@ -109,6 +109,7 @@ fn child() {
     let words: Vec<&str> = job.split(' ').collect();
     match words[0] {
         "work" => super::worker::work(&words[1..]),
+        "two_phase" => super::two_phase::work(&words[1..]),
         "cuts" => super::cut::work(&words[1..]),
         #[cfg(feature = "failpoints")]
         "points" => super::points::work(&words[1..]),

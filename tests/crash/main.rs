@@ -32,6 +32,7 @@ mod number;
 mod outbox;
 #[cfg(feature = "failpoints")]
 mod points;
+mod two_phase;
 mod worker;
 mod workload;
 

@@ -1,6 +1,7 @@
 //! The command-line program from outside, as its users run it: the real binary, each test in a
 //! directory of its own.
 
+mod in_doubt;
 mod look;
 mod program;
 mod resume;

@@ -134,6 +134,19 @@ fn stored_bytes() -> Vec<(Stored, Vec<u8>)> {
     }
     let drained = outbox.drain(9).expect("messages");
     outbox.ack(drained[1].id).expect("an acknowledgement");
+    for txn in ["ended", "in doubt"] {
+        let mut batch = store.batch();
+        batch.once(&sliding, "old-xx");
+        batch
+            .once(&hour, &txn)
+            .put(&store.table("rows").expect("a table"), txn, "row");
+        batch.resume_at(txn, 1);
+        let verdicts = batch.prepare(txn).expect("a prepare");
+        assert!(verdicts[1].is_first());
+        if txn == "ended" {
+            store.commit_prepared(txn).expect("an end");
+        }
+    }
     let mut all = Vec::new();
     let mut families = fuzzing::families(&store).expect("families");
     families.retain(|name| name != "default");
@@ -177,6 +190,8 @@ fn row(family: &str, key: &[u8], value: &[u8]) -> Vec<(Stored, Vec<u8>)> {
         Some("producers") => vec![(Stored::Producer, value.to_vec())],
         Some("audit") => vec![(Stored::Audit, keyed(key))],
         Some("claims") => vec![(Stored::Claim, value.to_vec())],
+        Some("prepared") if key[0] == b'e' => vec![(Stored::Ended, value.to_vec())],
+        Some("prepared") => vec![(Stored::Prepared, value.to_vec())],
         Some("dead") => vec![(Stored::DeadLetter, value.to_vec())],
         Some("table") if key == [0xff] => vec![(Stored::OutboxPoint, value.to_vec())],
         Some("table") => vec![(Stored::Message, value.to_vec())],

@@ -204,10 +204,11 @@ fn assert_worked(work: &Work, programs: usize) {
         work.generation_hits,
     ];
     // These are rarer.
+    let ended = [work.committed, work.aborted];
     let rare = [work.claims, work.late, work.fenced, work.evicted];
     assert!(
         (programs < 2 || all.iter().all(|n| *n > 0))
-            && (programs < 16 || rare.iter().all(|n| *n > 0)),
+            && (programs < 16 || rare.iter().chain(&ended).all(|n| *n > 0)),
         "too little happened: {work:?}"
     );
 }
@@ -242,6 +243,7 @@ fn narrowed(mut ops: Vec<Op>) -> Vec<Op> {
             Op::InsertAll(scope, items) => items.iter_mut().for_each(|item| narrow(scope, item)),
             Op::Hold(items)
             | Op::Batch(Batch { items, .. })
+            | Op::Prepare(_, Batch { items, .. })
             | Op::Failing(_, Batch { items, .. }) => {
                 items
                     .iter_mut()

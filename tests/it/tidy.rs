@@ -111,10 +111,11 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("index", &["front", "engine", "resources"]),
     ("catalog", &["index", "engine", "sequence"]),
     ("claims", &[]),
+    ("prepared", &[]),
     (
         "commit",
         &[
-            "catalog", "claims", "index", "engine", "options", "sequence",
+            "catalog", "claims", "index", "engine", "options", "prepared", "sequence",
         ],
     ),
 ];

@@ -12,7 +12,9 @@ use crate::failure::{EXIT_CODES, VERIFY_EXIT_CODES};
 pub(crate) use crate::sides::{Audit, Export, Import, Only, Reconcile, ResumePoints, RowArgs};
 use crate::time::{self, Retention, Time};
 
-pub(crate) use crate::by_hand::{ByHand, Claims, Dead, DeadAct, Sequences};
+pub(crate) use crate::by_hand::{
+    ByHand, Claims, Dead, DeadAct, EndInDoubt, InDoubt, InDoubtAct, Sequences,
+};
 pub(crate) use crate::upkeep::{
     Backup, BackupAct, Bench, Checkpoint, Completions, Folder, Look, Man, Plan, Report, Restore,
     Stat,
@@ -41,6 +43,7 @@ pub(crate) enum Verb {
     Claims(Claims),
     Dead(Dead),
     Sequences(Sequences),
+    InDoubt(InDoubt),
     Verify(Verify),
     /// The store's generations: when each ends, its ids, runs and bytes.
     Generations(Look),

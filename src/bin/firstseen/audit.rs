@@ -90,12 +90,21 @@ fn line(entry: &AuditEntry) -> Value {
             "from": from,
             "to": to,
         }),
+        AuditEvent::TransactionSettled { txn, committed } => json!({
+            "what": settled(*committed),
+            "txn": id_text(txn),
+            "hex": hex(txn),
+        }),
         other => json!({ "what": format!("{other:?}") }),
     };
     line["at"] = json!(rfc3339(entry.at));
     line["who"] = json!(entry.who);
     line["why"] = json!(entry.why);
     line
+}
+
+fn settled(committed: bool) -> &'static str {
+    if committed { "committed" } else { "aborted" }
 }
 
 fn text(entry: &AuditEntry) -> String {
@@ -115,6 +124,9 @@ fn text(entry: &AuditEntry) -> String {
         }
         AuditEvent::Resent { outbox, from, to } => {
             format!("resent     {outbox}: from {from} to {to}")
+        }
+        AuditEvent::TransactionSettled { txn, committed } => {
+            format!("{:9}  transaction {}", settled(*committed), id_text(txn))
         }
         other => format!("{other:?}"),
     };

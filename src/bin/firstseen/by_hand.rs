@@ -1,5 +1,7 @@
-//! Verbs about work that is under way or was given up: claims, dead letters, sequences.
+//! Verbs about work that is under way or was given up: claims, dead letters, sequences,
+//! transactions in doubt.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand};
@@ -73,4 +75,52 @@ pub(crate) struct Sequences {
     /// One JSON object a line.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Look at prepared transactions whose end is not known, and end them by hand. Ask their
+/// coordinator first.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct InDoubt {
+    #[command(subcommand)]
+    pub(crate) act: InDoubtAct,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum InDoubtAct {
+    /// List them, the oldest first. Also while the store is in use.
+    List {
+        /// The store's directory.
+        #[arg(long, value_name = "DIR")]
+        store: PathBuf,
+        /// One JSON object a line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Commit them: their ids are recorded and their rows written. Audited.
+    Commit(EndInDoubt),
+    /// Abort them, as if they had never been prepared. Audited.
+    Abort(EndInDoubt),
+}
+
+/// Transactions to be ended by request.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct EndInDoubt {
+    /// The store's directory.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) store: PathBuf,
+    /// The reason, kept with the act.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) why: String,
+    #[command(flatten)]
+    pub(crate) actor: Actor,
+    /// One JSON object a line.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Each name is in hexadecimal digits, as `in-doubt list --json` prints it.
+    #[arg(long)]
+    pub(crate) hex: bool,
+    /// The transactions' names.
+    #[arg(value_name = "TXN", required = true)]
+    pub(crate) txns: Vec<OsString>,
 }

@@ -14,7 +14,7 @@ Exit codes:
   1    the store, a file or a pipe failed
   2    wrong usage
   3    stopped at a bad row
-  4    peek, forget, dead: at least one id was not known
+  4    peek, forget, dead, in-doubt: at least one id or name was not known
   5    plan: it does not fit; reconcile: the sides differ
   130  interrupted by Ctrl-C; what was done is committed";
 

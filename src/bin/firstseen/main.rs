@@ -17,6 +17,7 @@ mod failure;
 mod forget;
 mod id_rows;
 mod import;
+mod in_doubt;
 mod input;
 mod job;
 mod json;
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
         Verb::Claims(args) => work::claims(args),
         Verb::Dead(args) => work::dead(args),
         Verb::Sequences(args) => work::sequences(args),
+        Verb::InDoubt(args) => in_doubt::run(args),
         Verb::Verify(args) => verify::run(args),
         Verb::Generations(args) => stat::run_generations(args),
         Verb::Checkpoint(args) => copies::checkpoint(args),

@@ -6,8 +6,8 @@
 use std::thread;
 use std::time::Duration;
 
-use firstseen::{AsOf, GenerationStats, OutboxStats, Stats, Store};
-use indicatif::{HumanBytes, HumanCount};
+use firstseen::{AsOf, GenerationStats, OutboxStats, PreparedStats, Stats, Store};
+use indicatif::{HumanBytes, HumanCount, HumanDuration};
 use serde_json::{Value, json};
 
 use crate::args::{Look, Stat};
@@ -189,6 +189,8 @@ pub(crate) fn json(found: &Found) -> Value {
         "live_ids_estimate": stats.live_ids_estimate,
         "unsealed_ids": stats.unsealed_ids,
         "unsealed_segments": stats.unsealed_segments,
+        "in_doubt": stats.prepared.now,
+        "in_doubt_oldest_seconds": stats.prepared.oldest.map(|age| age.as_secs()),
         "disk_bytes": stats.disk_bytes,
         "outboxes": outboxes,
         "generations": generations,
@@ -210,6 +212,7 @@ fn text(found: &Found) -> Vec<String> {
         ("not sealed", HumanCount(stats.unsealed_ids).to_string()),
         ("on disk", HumanBytes(stats.disk_bytes).to_string()),
         ("generations", stats.generations.len().to_string()),
+        ("in doubt", in_doubt(&stats.prepared)),
     ];
     let rows = rows
         .into_iter()
@@ -226,6 +229,14 @@ fn outbox(outbox: &OutboxStats) -> String {
     let since = outbox.oldest_at.map(rfc3339);
     let since = since.map_or_else(String::new, |at| format!(", the first since {at}"));
     format!("{:16}{}: {waiting} waiting{since}", "outbox", outbox.name)
+}
+
+/// How many transactions are in doubt, and for how long.
+fn in_doubt(prepared: &PreparedStats) -> String {
+    match prepared.oldest {
+        None => "none".to_string(),
+        Some(age) => format!("{}, the oldest for {}", prepared.now, HumanDuration(age)),
+    }
 }
 
 fn generations(generations: &[GenerationStats]) -> Vec<String> {

@@ -16,6 +16,9 @@
 //!   that one. Nobody else is woken, and a caller in pass 1 cannot overtake the line.
 //! - H5. Once poisoned, nothing is granted, every waiter is told, and holds stay for ever: what
 //!   may stand in the log must not look free.
+//! - H6. A hold that *stands* is not waited for: its owner keeps it for as long as another system
+//!   likes. Whoever is in line for it is turned away when it begins to stand. Both are under the
+//!   shard's mutex, so nobody gets in line for it any more.
 //!
 //! # Concurrency
 //! The top bits of a hash choose one of 64 shards; one shard mutex is taken at a time, for a few
@@ -168,6 +171,14 @@ impl Holds {
         }
     }
 
+    /// What is held of `wanted` stands from now on (H6), until it is released.
+    pub(crate) fn stand(&self, wanted: &[u64]) {
+        let _always_through: ControlFlow<()> = self.visit(wanted, |shard, at| {
+            shard.stand(wanted[at]);
+            ControlFlow::Continue(())
+        });
+    }
+
     /// How many hashes are held; shards are counted one after another, so it is approximate.
     pub(crate) fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().held()).sum()
@@ -192,6 +203,10 @@ impl Holds {
             Take::Foreign(foreign) => foreign,
             Take::Poisoned => return Err(HoldError::Poisoned),
         };
+        if shard.is_standing(hash) {
+            let owner = foreign;
+            return Err(HoldError::Foreign(Foreign { at, owner }));
+        }
         match wait_in_line(&mut shard, hash, (owner, at as u32), deadline) {
             Waited::Served => Ok(None),
             Waited::Poisoned => Err(HoldError::Poisoned),
@@ -330,6 +345,34 @@ mod tests {
             expected.sort_unstable();
             assert_eq!(met, expected);
         }
+    }
+
+    #[test]
+    fn nobody_waits_for_what_stands() {
+        let holds = Holds::new();
+        let (one, two, mut met) = (holds.owner(), holds.owner(), vec![]);
+        assert_eq!(holds.try_hold(one, &[7, 9], &mut met), Ok(()));
+        std::thread::scope(|threads| {
+            let waiter = threads.spawn(|| holds.hold_sorted(two, &[7], &mut vec![], far()));
+            until_someone_waits(&holds, 7);
+            holds.stand(&[7]);
+            assert_eq!(waiter.join().expect("no panic"), foreign(0, one));
+        });
+        let again = holds.hold_sorted(two, &[7], &mut met, far());
+        assert_eq!((again, holds.len()), (foreign(0, one), 2));
+        holds.release(one, &[7]);
+        assert_eq!(holds.hold_sorted(two, &[7], &mut met, far()), Ok(()));
+        // Its next owner's hold is an ordinary one.
+        assert_eq!(
+            holds.hold_sorted(one, &[7], &mut met, near()),
+            foreign(0, two)
+        );
+        std::thread::scope(|threads| {
+            let waiter = threads.spawn(|| holds.hold_sorted(one, &[7], &mut vec![], far()));
+            until_someone_waits(&holds, 7);
+            holds.release(two, &[7]);
+            assert_eq!(waiter.join().expect("no panic"), Ok(()));
+        });
     }
 
     #[test]

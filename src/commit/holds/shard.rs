@@ -4,6 +4,7 @@
 //! open: whoever grants it takes it out and wakes it, so "not in line any more" means served, also
 //! when the deadline passed meanwhile.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -16,6 +17,8 @@ struct Waiting {
     /// Who will hold it, and as which position.
     becomes: (Owner, u32),
     seat: Arc<Condvar>,
+    /// The hold became one that nobody waits for.
+    is_turned_away: bool,
 }
 
 /// How a wait ended.
@@ -37,6 +40,7 @@ pub(super) fn wait_in_line(
         hash,
         becomes,
         seat: Arc::clone(&seat),
+        is_turned_away: false,
     });
     loop {
         let timed_out = seat.wait_until(shard, deadline).timed_out();
@@ -50,7 +54,7 @@ pub(super) fn wait_in_line(
         let Some(place) = place else {
             return Waited::Served;
         };
-        if timed_out {
+        if timed_out || shard.line[place].is_turned_away {
             shard.line.remove(place);
             return Waited::TimedOut;
         }
@@ -71,6 +75,8 @@ pub(super) struct Shard {
     table: Table,
     /// Oldest first.
     line: Vec<Waiting>,
+    /// Hashes that stay held for as long as another system likes (H6).
+    standing: HashSet<u64>,
     poisoned: bool,
 }
 
@@ -79,6 +85,7 @@ impl Shard {
         Shard {
             table: Table::new(),
             line: Vec::new(),
+            standing: HashSet::new(),
             poisoned: false,
         }
     }
@@ -97,6 +104,19 @@ impl Shard {
     #[cfg(test)]
     pub(super) fn someone_waits(&self) -> bool {
         !self.line.is_empty()
+    }
+
+    pub(super) fn is_standing(&self, hash: u64) -> bool {
+        !self.standing.is_empty() && self.standing.contains(&hash)
+    }
+
+    /// H6: from now on nobody waits for the hash, nor do those who did.
+    pub(super) fn stand(&mut self, hash: u64) {
+        self.standing.insert(hash);
+        for waiting in self.line.iter_mut().filter(|w| w.hash == hash) {
+            waiting.is_turned_away = true;
+            waiting.seat.notify_one();
+        }
     }
 
     pub(super) fn poison(&mut self) {
@@ -136,6 +156,9 @@ impl Shard {
         }
         match self.table.find(hash) {
             Ok(place) if self.table.slot(place).owner == owner.0 => {
+                if !self.standing.is_empty() {
+                    self.standing.remove(&hash);
+                }
                 if self.line.is_empty() {
                     self.table.clear(place);
                 } else {

@@ -8,9 +8,11 @@
 //! | --- | --- |
 //! | here | lock, floor, database, marks and classes; rows of any family |
 //! | `log` | commits that are not sealed |
+//! | `prepared` | ids of prepared transactions |
 //! | `runs` | sealed ids, and the filters beside them |
 
 mod log;
+mod prepared;
 mod runs;
 
 use std::fs::File;
@@ -23,6 +25,8 @@ use crate::report::{Area, Findings, Remedy};
 use super::floor::{self, Floor, Mark, Slot};
 use super::recover::Families;
 use super::{Class, IdHash, Name, meta, names};
+
+pub(crate) use prepared::PreparedIds;
 
 /// A store that nobody has open, and what of it can be read.
 pub(crate) struct AtRest {

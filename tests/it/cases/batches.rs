@@ -346,3 +346,25 @@ fn a_scope_that_keeps_sources_tells_the_first_one() {
         store.seal().unwrap();
     }
 }
+
+/// Each id of another scope is the most room that ids can take, and more than a segment has.
+#[test]
+fn a_batch_larger_than_a_segment_fits_whatever_its_scopes_are() {
+    let store = Store::in_memory(quiet().segment_ids_max(1)).unwrap();
+    let scopes: Vec<_> = (0..40)
+        .map(|n| {
+            store
+                .scope(&format!("scope-{n}"), Policy::forever())
+                .unwrap()
+        })
+        .collect();
+    for count in 1..scopes.len() {
+        let mut batch = store.batch();
+        let id = format!("id-{count}");
+        for scope in &scopes[..count] {
+            batch.once(scope, &id);
+        }
+        assert!(batch.commit().unwrap().iter().all(Verdict::is_first));
+        assert!(scopes[count - 1].insert(&id).unwrap().is_duplicate());
+    }
+}

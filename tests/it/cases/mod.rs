@@ -26,6 +26,7 @@ mod outbox;
 mod partitions;
 mod payloads;
 mod points;
+mod prepared;
 mod reconcile;
 mod recovery;
 mod results;

@@ -13,7 +13,7 @@ use super::model::{Effects, Model, Seen, failed};
 use super::op::{
     Deciding, Ending, Item, Keep, LEASE_MS, LIMITED, Name, WITH_SOURCES, Write, id, source,
 };
-use super::said::{INVALID, Said, Sight};
+use super::said::{BUSY, INVALID, Said, Sight};
 
 /// Attempts after which the limited scope gives an id up.
 pub(crate) const ATTEMPTS_MAX: u32 = 3;
@@ -227,6 +227,7 @@ impl Model {
         let Some(claim) = found.cloned() else {
             return failed("LeaseLost");
         };
+        let is_held = self.foreign().contains(&key);
         let mut draft = Draft::new(self, self.now_ms, &[]);
         let attempt = claim.attempt;
         let phase = |phase| Claim {
@@ -237,6 +238,10 @@ impl Model {
             Ending::Complete(writes, _) if writes.iter().any(Write::is_misuse) => {
                 return failed(INVALID);
             }
+            Ending::Complete(writes, _) if writes.iter().any(|w| self.check_write(w).is_err()) => {
+                return failed(BUSY);
+            }
+            _ if is_held => return failed(BUSY),
             Ending::Complete(writes, result) => {
                 match draft.write_all(writes) {
                     Ok(None) => {}
@@ -265,6 +270,9 @@ impl Model {
             return failed(INVALID);
         };
         let key = (scope, id);
+        if self.foreign().contains(&key) {
+            return failed(BUSY);
+        }
         let record = self.live(scope, &key.1, self.now_ms).cloned();
         let letter = self.claims.dead.get(&key).copied();
         let draft = Draft::new(self, self.now_ms, &[]);
@@ -302,6 +310,7 @@ impl Model {
         self.held = None;
         let item = Item::plain(name);
         match check(usize::MAX, &item).map(|_| own(&item)) {
+            Ok(Some(id)) if self.foreign().contains(&(scope, id.clone())) => failed(BUSY),
             Ok(Some(id)) => self.claims.dead.remove(&(scope, id)).is_some().to_string(),
             _ => failed(INVALID),
         }
@@ -313,6 +322,9 @@ impl Model {
         let Ok(Some(id)) = check(usize::MAX, &item).map(|_| own(&item)) else {
             return failed(INVALID);
         };
+        if self.foreign().contains(&(scope, id.clone())) {
+            return failed(BUSY);
+        }
         let mut draft = Draft::new(self, self.now_ms, &[]);
         let claim = draft.claim_of(scope, &item);
         let Some(claim) = claim.filter(|claim| claim.phase == Phase::Unknown) else {

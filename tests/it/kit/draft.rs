@@ -13,7 +13,7 @@
 //!   one commit, and leaves no record;
 //! - items see the rows of those before them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::claims::Claims;
 use super::model::{Model, Seen};
@@ -22,6 +22,7 @@ use super::op::{
     AHEAD_MS, Closure, End, GIVEN, ID_BYTES_MAX, Item, Keep, Name, Number, PRODUCERS, Step, Table,
     UNKEYED, WITH_PAYLOADS, WITH_RESULTS, Write, id, payload, result,
 };
+use super::prepared::Lock;
 use super::rows::Rows;
 use super::said::{CLOSURE, INVALID, Kind, Said, maybe_bytes};
 
@@ -38,6 +39,8 @@ pub(super) struct Draft<'m> {
     /// Whether what is being recorded was refused.
     pub(super) is_refused: bool,
     pub(super) unkeyed: u64,
+    /// Rows that are written.
+    pub(super) touched: BTreeSet<(Table, String)>,
     /// Whether there is anything to write, an empty row change included.
     pub(super) writes_rows: bool,
 }
@@ -61,6 +64,7 @@ impl<'m> Draft<'m> {
             claims: model.claims.clone(),
             is_refused: false,
             unkeyed: 0,
+            touched: BTreeSet::new(),
             writes_rows: false,
         }
     }
@@ -149,7 +153,10 @@ impl<'m> Draft<'m> {
 
     pub(super) fn write_all(&mut self, writes: &[Write]) -> Result<Option<usize>, Kind> {
         let refused = self.rows.write_all(writes)?;
-        self.writes_rows |= refused.is_none() && !writes.is_empty();
+        if refused.is_none() {
+            self.writes_rows |= !writes.is_empty();
+            self.touched.extend(writes.iter().filter_map(Write::place));
+        }
         Ok(refused)
     }
 
@@ -237,6 +244,7 @@ impl<'m> Draft<'m> {
         item: &Item,
         closure: &Closure,
     ) -> Result<(Said, String), Kind> {
+        self.check_locks(closure)?;
         let before = self.rows.clone();
         let run = self.run(closure);
         if closure.end == End::Fail {
@@ -257,8 +265,11 @@ impl<'m> Draft<'m> {
                     told,
                 ));
             };
-            if self.write_all(fallback)?.is_some() {
-                return Err(INVALID);
+            for write in fallback {
+                self.model.check_write(write)?;
+                if !self.rows.write(write)? {
+                    return Err(INVALID);
+                }
             }
             self.record_with(scope, item, true, closure.results.refused);
             return Ok((
@@ -277,6 +288,20 @@ impl<'m> Draft<'m> {
         self.unkeyed += u64::from(unkeyed);
         self.record_with(scope, item, false, closure.results.first);
         Ok((Said::First, told))
+    }
+
+    /// Whether the closure gets all rows and sources that it touches, however it ends.
+    fn check_locks(&self, closure: &Closure) -> Result<(), Kind> {
+        for step in &closure.steps {
+            let write = match step {
+                Step::Get(table, row) => Write::Delete(*table, *row),
+                Step::Increment(row) => Write::Delete(Table::Guarded, *row),
+                Step::Write(write) => write.clone(),
+            };
+            self.model.check_write(&write)?;
+        }
+        let mut points = closure.points.iter();
+        points.try_for_each(|(source, _)| self.model.check_lock(&Lock::Point(*source)))
     }
 
     /// The first write that was refused, and what the closure read.

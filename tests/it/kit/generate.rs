@@ -67,7 +67,8 @@ impl<'a> Arbitrary<'a> for Op {
             }
             27..40 => claim_step(u)?,
             40..62 => Op::InsertAll(scope(u)?, several(u, 12, bare_item)?),
-            62..118 => Op::Batch(batch(u)?),
+            62..110 => Op::Batch(batch(u)?),
+            110..118 => two_phase(u)?,
             118..130 => Op::Hold(several(u, 5, |u| Ok((scope(u)?, item(u)?)))?),
             130..144 => Op::Finish(finish(u)?),
             144..168 => Op::Once(scope(u)?, bare_item(u)?, closure(u)?),
@@ -114,6 +115,17 @@ fn claimed(u: Input<'_, '_>) -> Result<(usize, Name)> {
         return Ok((below(u, SCOPES.len())?, name(u)?));
     }
     Ok((u.int_in_range(2..=3)?, Name::Id(u.int_in_range(28..=30)?)))
+}
+
+/// A transaction is prepared, or ended, or one of few names is asked about that has ended.
+fn two_phase(u: Input<'_, '_>) -> Result<Op> {
+    let txn = u.int_in_range(0..=2)?;
+    Ok(match u.int_in_range(0..=15)? {
+        0..=5 => Op::Prepare(txn, batch(u)?),
+        6..=10 => Op::EndPrepared(txn, true),
+        11..=14 => Op::EndPrepared(txn, false),
+        _ => Op::InDoubt,
+    })
 }
 
 /// A step in the later life of a claim.

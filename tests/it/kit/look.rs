@@ -63,14 +63,14 @@ impl Runner<'_> {
             .iter()
             .map(|source| Ok(point(self.store.resume_point(source)?.map(given))))
             .collect::<Called<_>>()?;
+        let (claims, doubts) = (self.claims_told()?, self.doubts()?);
         Ok(format!(
-            "{scans}\n  producers {}\n  points {}\n  peeked {}\n  rows {}\n  claims {}\n  \
-             outbox {}",
+            "{scans}\n  producers {}\n  points {}\n  peeked {}\n  rows {}\n  claims {claims}\
+             \n  in doubt {doubts}\n  outbox {}",
             list(&self.producers()?),
             list(&points),
             list(&peeks),
             list(&rows),
-            self.claims_told()?,
             self.outbox()?
         ))
     }

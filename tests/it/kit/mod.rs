@@ -4,8 +4,10 @@
 //! | --- | --- |
 //! | `op` | the language: what a program may do |
 //! | `generate` | programs from bytes, so that a seed, a fuzzer and a crash test share them |
-//! | `model`, `draft`, `claims`, `rows`, `numbers`, `told` | what must be answered, in plain maps |
-//! | `runner`, `calls`, `claim_calls`, `look`, `dying` | the same on a real store |
+//! | `model`, `draft`, `held`, `claims`, `prepared` | what must be answered, in plain maps |
+//! | `rows`, `numbers`, `told` | the same of tables, of producers, and what looks tell |
+//! | `runner`, `calls`, `claim_calls`, `prepared_calls` | a real store does it |
+//! | `look`, `dying` | looks at that store, and maintenance that ends on its way |
 //! | `outbox` | both of them, for the outbox |
 //! | `said` | answers as text, in which the two are compared |
 //! | `trial`, `shrink` | running both, and the least program that shows a difference |
@@ -18,11 +20,14 @@ mod claims;
 mod draft;
 mod dying;
 pub(crate) mod generate;
+mod held;
 mod look;
 pub(crate) mod model;
 mod numbers;
 pub(crate) mod op;
 mod outbox;
+mod prepared;
+mod prepared_calls;
 mod rows;
 pub(crate) mod runner;
 mod said;

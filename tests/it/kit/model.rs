@@ -3,17 +3,19 @@
 //! It knows no segment, generation or filter; that is the point. Sealing, merging, reopening and
 //! crashing change nothing here but what a process forgets: its holds and its counts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::claims::Claims;
 use super::draft::{Draft, Staged, check, own};
+use super::held::Held;
 use super::numbers::Numbers;
 use super::op::{
-    Batch, Failure, Finish, GIVEN, Item, KEEPS, Keep, Name, Number, Op, PRODUCERS, Point, SCOPES,
-    Write, bare, give_out, id,
+    Batch, Failure, GIVEN, Item, KEEPS, Keep, Name, Number, Op, PRODUCERS, Point, SCOPES, Table,
+    Write,
 };
+use super::prepared::{InDoubt, Lock};
 use super::rows::Rows;
-use super::said::{BUSY, INVALID, Kind, Said, Sight, Totals, UNDECIDED, UNKNOWN, list};
+use super::said::{BUSY, IN_DOUBT, INVALID, Kind, Said, Sight, Totals, UNDECIDED, UNKNOWN, list};
 
 /// What is known of an id.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,15 +45,6 @@ impl Seen {
     }
 }
 
-/// A batch that holds its ids.
-#[derive(Clone, Debug)]
-pub(super) struct Held {
-    now_ms: u64,
-    items: Vec<(usize, Item)>,
-    ids: Vec<(usize, Vec<u8>)>,
-    first: Vec<usize>,
-}
-
 /// The model's state.
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
@@ -63,6 +56,7 @@ pub(crate) struct Model {
     pub(super) points: BTreeMap<usize, Point>,
     pub(super) held: Option<Held>,
     pub(super) claims: Claims,
+    pub(super) in_doubt: InDoubt,
     pub(super) tokens: BTreeMap<(usize, Vec<u8>), Vec<u64>>,
     pub(super) serials: u64,
     pub(super) totals: Totals,
@@ -79,6 +73,7 @@ impl Model {
             points: BTreeMap::new(),
             held: None,
             claims: Claims::default(),
+            in_doubt: InDoubt::default(),
             tokens: BTreeMap::new(),
             serials: 0,
             totals: Totals::default(),
@@ -114,13 +109,20 @@ impl Model {
                 Err(_) => failed(INVALID),
             },
             Op::Scan(scope, last_ms) => self.scan(*scope, *last_ms),
-            Op::Admit(number) => self.admit(*number),
+            Op::Prepare(txn, batch) => self.prepare(*txn, batch),
+            Op::EndPrepared(txn, commits) => self.end_prepared(*txn, *commits),
+            Op::InDoubt => self.doubts(),
+            Op::Admit(number) => self.admit(*number).unwrap_or_else(failed),
+            Op::DropSequences(space) if self.uses_sequences(*space) => failed(IN_DOUBT),
             Op::DropSequences(space) => {
                 self.numbers.0.retain(|(of, _), _| of != space);
                 "true".to_string()
             }
             Op::Drain(..) | Op::Ack(..) | Op::Resend(..) => self.rows.1.step(op),
             Op::Check => self.check(),
+            Op::Rewind(source, _) if self.check_lock(&Lock::Point(*source)).is_err() => {
+                failed(BUSY)
+            }
             Op::Rewind(source, to) => {
                 self.points.insert(*source, Point::Number(*to));
                 "done".to_string()
@@ -128,6 +130,9 @@ impl Model {
             Op::Alter(scope, keep) => self.alter(*scope, *keep),
             Op::DropScope(scope, keep) => {
                 self.held = None;
+                if self.uses_scope(*scope) {
+                    return failed(IN_DOUBT);
+                }
                 self.ids.retain(|(of, _), _| of != scope);
                 self.claims.of.retain(|(of, _), _| of != scope);
                 self.claims.dead.retain(|(of, _), _| of != scope);
@@ -136,6 +141,9 @@ impl Model {
             }
             Op::DropTable(table) => {
                 self.held = None;
+                if self.uses_table(*table) {
+                    return failed(IN_DOUBT);
+                }
                 self.rows.0.retain(|(of, _), _| of != table);
                 "true".to_string()
             }
@@ -152,23 +160,20 @@ impl Model {
         }
     }
 
-    fn admit(&mut self, number: Number) -> String {
+    fn admit(&mut self, number: Number) -> Result<String, Kind> {
         if number.producer == PRODUCERS {
-            return failed(INVALID);
+            return Err(INVALID);
         }
+        self.check_lock(&Lock::Producer(number.space, number.producer))?;
         let mut numbers = self.numbers.clone();
         if !numbers.admit(number, self.now_ms) {
-            return "false".to_string();
+            return Ok("false".to_string());
         }
         let item = Item::plain(Name::Sequence(number));
-        match numbers.evict(&self.numbers, &[(0, item)]) {
-            Ok(evicted) => {
-                self.numbers = numbers;
-                self.totals.evicted += evicted;
-                "true".to_string()
-            }
-            Err(kind) => failed(kind),
-        }
+        let locked = self.locked_producers();
+        self.totals.evicted += numbers.evict(&self.numbers, &[(0, item)], &locked)?;
+        self.numbers = numbers;
+        Ok("true".to_string())
     }
 
     fn open_anew(&mut self) {
@@ -179,19 +184,36 @@ impl Model {
     fn batch_said(&mut self, batch: &Batch) -> String {
         match self.batch(batch) {
             Ok(said) => list(&said),
-            Err(kind) if kind == UNDECIDED => {
+            Err(kind) => {
                 // Unless it is given away, it is committed again, and fails again.
-                self.totals.undecided += if batch.submitted { 1 } else { 2 };
-                let foreign = self.foreign();
-                let preview = preview(&mut Draft::new(self, self.now_ms, &foreign), &batch.items);
-                format!("{}: {}", failed(kind), list(&preview))
+                self.totals.undecided += u64::from(kind == UNDECIDED && !batch.submitted);
+                self.told_of(kind, batch)
             }
-            Err(kind) => failed(kind),
         }
+    }
+
+    /// A batch that failed; one that is undecided tells its verdicts.
+    pub(super) fn told_of(&mut self, kind: Kind, batch: &Batch) -> String {
+        if kind != UNDECIDED {
+            return failed(kind);
+        }
+        self.totals.undecided += 1;
+        let foreign = self.foreign();
+        let preview = preview(&mut Draft::new(self, self.now_ms, &foreign), &batch.items);
+        format!("{}: {}", failed(kind), list(&preview))
     }
 
     fn batch(&mut self, batch: &Batch) -> Result<Vec<Said>, Kind> {
         self.misused(batch)?;
+        let (said, effects, evicted) = self.decided(batch)?;
+        self.commit(effects, &batch.points)?;
+        self.totals.evicted += evicted;
+        said.iter().for_each(|s| self.totals.count(s));
+        Ok(said)
+    }
+
+    /// What a batch comes to: verdicts, effects, and how many producers go.
+    pub(super) fn decided(&self, batch: &Batch) -> Result<(Vec<Said>, Effects, u64), Kind> {
         let foreign = self.foreign();
         let mut draft = Draft::new(self, self.now_ms, &foreign);
         let whatever = !batch.always.is_empty() || !batch.points.is_empty();
@@ -202,14 +224,15 @@ impl Model {
         if whatever && said.any(|(said, (_, i))| said == Said::InProgress && is_id(i)) {
             return Err(UNDECIDED);
         }
+        self.check_locks(batch)?;
         let draft = Draft::new(self, self.now_ms, &foreign);
         let (said, mut effects) = settle(draft, &batch.items, &batch.always)?;
         self.check_points(&batch.points)?;
-        let evicted = effects.numbers.evict(&self.numbers, &batch.items)?;
-        self.commit(effects, &batch.points)?;
-        self.totals.evicted += evicted;
-        said.iter().for_each(|s| self.totals.count(s));
-        Ok(said)
+        let locked = self.locked_producers();
+        let evicted = effects
+            .numbers
+            .evict(&self.numbers, &batch.items, &locked)?;
+        Ok((said, effects, evicted))
     }
 
     /// What the library calls misuse, and refuses whole.
@@ -226,10 +249,10 @@ impl Model {
         Ok(())
     }
 
+    /// Ids that others hold: a held batch, and prepared ones.
     pub(super) fn foreign(&self) -> Vec<(usize, Vec<u8>)> {
-        self.held
-            .as_ref()
-            .map_or_else(Vec::new, |held| held.ids.clone())
+        let held = self.held.iter().flat_map(|held| held.ids().to_vec());
+        held.chain(self.in_doubt.ids()).collect()
     }
 
     /// Whether no resume point goes back.
@@ -269,81 +292,6 @@ impl Model {
         }
         self.totals.unkeyed += effects.unkeyed;
         Ok(())
-    }
-
-    fn hold(&mut self, items: &[(usize, Item)]) -> String {
-        self.held = None;
-        let batch = Batch {
-            items: bare(items),
-            ..Batch::default()
-        };
-        if let Err(kind) = self.misused(&batch) {
-            return failed(kind);
-        }
-        let said = preview(&mut Draft::new(self, self.now_ms, &[]), &batch.items);
-        let mut ids = Vec::new();
-        for (scope, item) in items
-            .iter()
-            .filter(|(scope, item)| check(*scope, item) == Ok(false))
-        {
-            let named = [own(item), item.also.map(id)];
-            ids.extend(named.into_iter().flatten().map(|id| (*scope, id)));
-        }
-        let first = (0..said.len())
-            .filter(|i| said[*i] == Said::First)
-            .collect();
-        self.held = Some(Held {
-            now_ms: self.now_ms,
-            items: batch.items,
-            ids,
-            first,
-        });
-        list(&said)
-    }
-
-    fn finish(&mut self, finish: &Finish) -> String {
-        let Some(mut held) = self.held.take() else {
-            return "nothing held".to_string();
-        };
-        if !finish.committed {
-            return "dropped".to_string();
-        }
-        give_out(&finish.writes, &held.first, |i, write| {
-            held.items[i].1.writes.push(write)
-        });
-        for i in &held.first {
-            held.items[*i].1.results.first = finish.result;
-        }
-        let batch = Batch {
-            items: held.items,
-            points: finish.points.clone(),
-            ..Batch::default()
-        };
-        // It may have met a claim, which no resume point passes.
-        let said = preview(&mut Draft::new(self, held.now_ms, &[]), &batch.items);
-        if self.misused(&batch).is_ok()
-            && !batch.points.is_empty()
-            && said.contains(&Said::InProgress)
-        {
-            self.totals.undecided += 1;
-            return failed(UNDECIDED);
-        }
-        let draft = Draft::new(self, held.now_ms, &[]);
-        let outcome = match self.misused(&batch) {
-            Ok(()) => settle(draft, &batch.items, &[]),
-            Err(kind) => Err(kind),
-        };
-        let outcome = outcome.and_then(|(said, effects)| {
-            self.commit(effects, &batch.points)?;
-            Ok(said)
-        });
-        match outcome {
-            Ok(said) => {
-                said.iter().for_each(|s| self.totals.count(s));
-                list(&said)
-            }
-            Err(kind) => failed(kind),
-        }
     }
 
     fn once(
@@ -451,11 +399,12 @@ impl Model {
 
 /// What a commit leaves.
 pub(super) struct Effects {
-    claims: Claims,
-    rows: Rows,
-    numbers: Numbers,
-    ids: BTreeMap<(usize, Vec<u8>), Staged>,
-    unkeyed: u64,
+    pub(super) claims: Claims,
+    pub(super) rows: Rows,
+    pub(super) numbers: Numbers,
+    pub(super) ids: BTreeMap<(usize, Vec<u8>), Staged>,
+    pub(super) touched: BTreeSet<(Table, String)>,
+    pub(super) unkeyed: u64,
     writes_rows: bool,
 }
 
@@ -466,13 +415,14 @@ impl Effects {
             rows: draft.rows,
             numbers: draft.numbers,
             ids: draft.ids,
+            touched: draft.touched,
             unkeyed: draft.unkeyed,
             writes_rows: draft.writes_rows,
         }
     }
 }
 
-fn settle(
+pub(super) fn settle(
     mut draft: Draft<'_>,
     items: &[(usize, Item)],
     always: &[Write],
@@ -486,7 +436,7 @@ fn settle(
 }
 
 /// The verdicts as far as they are known before any write.
-fn preview(draft: &mut Draft<'_>, items: &[(usize, Item)]) -> Vec<Said> {
+pub(super) fn preview(draft: &mut Draft<'_>, items: &[(usize, Item)]) -> Vec<Said> {
     items
         .iter()
         .map(|(scope, item)| draft.item(*scope, item, None).unwrap_or(Said::First))

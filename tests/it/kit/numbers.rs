@@ -6,7 +6,7 @@
 //! - of a number below the window that was not recorded nobody knows, nor of one that was while
 //!   some number after it left the window unseen;
 //! - beyond the cap the producer goes that recorded something longest ago, the first by name if
-//!   there are several; never one that the batch names.
+//!   there are several; never one that the batch names or that is locked.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -116,7 +116,12 @@ impl Numbers {
     }
 
     /// Removes what is too many after a commit; how many went.
-    pub(super) fn evict(&mut self, before: &Numbers, items: &[(usize, Item)]) -> Result<u64, Kind> {
+    pub(super) fn evict(
+        &mut self,
+        before: &Numbers,
+        items: &[(usize, Item)],
+        locked: &BTreeSet<(usize, u8)>,
+    ) -> Result<u64, Kind> {
         let named = |item: &Item| match item.name {
             Name::Sequence(n) if n.producer < PRODUCERS => Some((n.space, n.producer)),
             _ => None,
@@ -136,7 +141,7 @@ impl Numbers {
             let idle = idle.iter().map(|(key, _)| **key);
             let too_many = of_space(self).saturating_sub(max);
             let goes: Vec<_> = idle
-                .filter(|key| !named.contains(key))
+                .filter(|key| !named.contains(key) && !locked.contains(key))
                 .take(too_many)
                 .collect();
             gone += goes.len() as u64;

@@ -35,6 +35,12 @@ pub(crate) enum Op {
     Peek(usize, Name),
     /// `Scope::scan`, of the ids first seen within the last so many milliseconds.
     Scan(usize, Option<u64>),
+    /// `Batch::prepare`, under one of a few names.
+    Prepare(u8, Batch),
+    /// `Store::commit_prepared`, or `Store::abort_prepared`.
+    EndPrepared(u8, bool),
+    /// `Store::in_doubt`.
+    InDoubt,
     /// `Sequences::admit`.
     Admit(Number),
     /// `Store::drop_sequences`, and a new space of that name.
@@ -369,6 +375,19 @@ impl Table {
 }
 
 impl Write {
+    /// The row that it is of; a message is of none.
+    pub(crate) fn place(&self) -> Option<(Table, String)> {
+        match *self {
+            Write::Send(_) => None,
+            Write::Put(table, row, ..)
+            | Write::Delete(table, row)
+            | Write::Add(table, row, ..)
+            | Write::Transition(table, row, ..)
+            | Write::CompareAndSet(table, row, ..)
+            | Write::CompareVersion(table, row, ..) => Some((table, key(row))),
+        }
+    }
+
     /// Whether only a guarded table takes it.
     pub(crate) fn is_conditional(&self) -> bool {
         !matches!(self, Write::Put(..) | Write::Delete(..) | Write::Send(..))
@@ -381,15 +400,7 @@ impl Write {
 
     /// The table that it writes to; a message goes to none of them, so any will do.
     pub(crate) fn table(&self) -> Table {
-        match *self {
-            Write::Send(_) => Table::Plain,
-            Write::Put(table, ..)
-            | Write::Delete(table, ..)
-            | Write::Add(table, ..)
-            | Write::Transition(table, ..)
-            | Write::CompareAndSet(table, ..)
-            | Write::CompareVersion(table, ..) => table,
-        }
+        self.place().map_or(Table::Plain, |place| place.0)
     }
 }
 

@@ -27,6 +27,15 @@ impl Outbox {
         self.sent.push(value(v));
     }
 
+    /// What was sent since it was as `before`.
+    pub(super) fn sent_since(&self, before: &Outbox) -> Vec<Vec<u8>> {
+        self.sent[before.sent.len()..].to_vec()
+    }
+
+    pub(super) fn send_all(&mut self, payloads: Vec<Vec<u8>>) {
+        self.sent.extend(payloads);
+    }
+
     fn waiting(&self, limit: usize) -> Vec<String> {
         let waiting = (1..).zip(&self.sent).skip(self.acknowledged).take(limit);
         waiting.map(|(n, payload)| message(n, payload)).collect()

@@ -20,6 +20,7 @@ use super::op::{
     WITH_SOURCES,
 };
 use super::outbox::Drained;
+use super::prepared::OUTCOMES_MS;
 use super::said::{Said, kind, list};
 
 /// Where and how a store runs.
@@ -43,6 +44,9 @@ pub(crate) struct Work {
     pub(crate) late: u64,
     pub(crate) fenced: u64,
     pub(crate) evicted: u64,
+    /// Prepared transactions that were committed, and aborted.
+    pub(crate) committed: u64,
+    pub(crate) aborted: u64,
 }
 
 impl std::ops::AddAssign for Work {
@@ -56,6 +60,8 @@ impl std::ops::AddAssign for Work {
         self.late += other.late;
         self.fenced += other.fenced;
         self.evicted += other.evicted;
+        self.committed += other.committed;
+        self.aborted += other.aborted;
     }
 }
 
@@ -90,7 +96,7 @@ impl<'a> Runner<'a> {
         let clock = ManualClock::new();
         let start = clock.now();
         clock.advance(Duration::from_millis(now_ms));
-        let options = (setup.options)(0).clock(Clock::Manual(clock.clone()));
+        let options = options(&setup, 0, &clock);
         let store = match &setup.dir {
             Some(dir) => Store::open(dir, options)?,
             None => Store::in_memory(options)?,
@@ -146,6 +152,8 @@ impl<'a> Runner<'a> {
             late: stats.verdicts.late,
             fenced: stats.verdicts.fenced,
             evicted: stats.sequences.evicted,
+            committed: stats.prepared.committed,
+            aborted: stats.prepared.aborted,
             claims: stats.claims.completed + stats.claims.failed + stats.claims.retried,
         };
         Ok(work)
@@ -183,6 +191,9 @@ impl<'a> Runner<'a> {
             }),
             Op::Peek(scope, name) => self.peek(*scope, *name),
             Op::Scan(scope, last_ms) => self.scan(*scope, *last_ms),
+            Op::Prepare(txn, batch) => self.prepare(*txn, batch),
+            Op::EndPrepared(txn, commits) => self.end_prepared(*txn, *commits),
+            Op::InDoubt => self.doubts(),
             Op::Admit(number) => self.admit(*number),
             Op::DropSequences(space) => {
                 let found = self.store.drop_sequences(SPACES[*space])?;
@@ -262,8 +273,8 @@ impl<'a> Runner<'a> {
         self.store.clone().close()?;
         let stale = self.scopes[0].insert("x");
         assert!(stale.is_err(), "a closed store took an id: {stale:?}");
-        let options = (self.setup.options)(self.openings);
-        self.store = Store::open(dir, options.clock(Clock::Manual(self.clock.clone())))?;
+        let options = options(&self.setup, self.openings, &self.clock);
+        self.store = Store::open(dir, options)?;
         self.take_handles()
     }
 
@@ -303,6 +314,12 @@ impl<'a> Runner<'a> {
         self.take_handles()?;
         Ok(told)
     }
+}
+
+fn options(setup: &Setup<'_>, opening: u32, clock: &ManualClock) -> Options {
+    (setup.options)(opening)
+        .clock(Clock::Manual(clock.clone()))
+        .outcomes_for(Duration::from_millis(OUTCOMES_MS))
 }
 
 fn tables(store: &Store) -> Called<[RowTable; 2]> {

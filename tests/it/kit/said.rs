@@ -48,6 +48,9 @@ pub(crate) const INVALID: Kind = "Invalid";
 pub(crate) const BUSY: Kind = "Busy";
 pub(crate) const FULL: Kind = "Full";
 pub(crate) const UNDECIDED: Kind = "Undecided";
+pub(crate) const IN_DOUBT: Kind = "InDoubt";
+pub(crate) const TRANSACTION_ENDED: Kind = "TransactionEnded";
+pub(crate) const UNKNOWN_TRANSACTION: Kind = "UnknownTransaction";
 pub(crate) const UNKNOWN: Kind = "Degraded, outcome unknown";
 /// The closure's own error.
 pub(crate) const CLOSURE: Kind = "the closure's own";

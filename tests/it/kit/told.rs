@@ -42,8 +42,10 @@ impl Model {
             .collect();
         let (ids, claims) = (self.ids_and_points(), self.claims_told());
         let outbox = self.rows.1.state();
-        let rows = list(&rows);
-        format!("{ids}\n  rows {rows}\n  claims {claims}\n  outbox {outbox}")
+        let (rows, doubts) = (list(&rows), self.doubts());
+        format!(
+            "{ids}\n  rows {rows}\n  claims {claims}\n  in doubt {doubts}\n  outbox {outbox}"
+        )
     }
 
     fn ids_and_points(&self) -> String {
