@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::claim::Claim;
+use crate::claims::Nonce;
 use crate::commit::{ClaimOp, Decision, Draft, DraftCaps, Op, Submission, When, counter_bounds};
 use crate::error::{Error, Recorded, Result};
 use crate::id::Id;
@@ -88,6 +89,16 @@ impl Batch {
     /// item's verdict is `First` if it did, `LeaseLost` if the claim is somebody else's by now. A
     /// claim that was not started must not be dropped before the commit.
     pub fn complete(&mut self, claim: &Claim, result: impl AsRef<[u8]>) -> Writes<'_> {
+        self.end_claim(claim, ClaimOp::Complete, result.as_ref())
+    }
+
+    /// Ends a claim in one way or another.
+    pub(crate) fn end_claim(
+        &mut self,
+        claim: &Claim,
+        how: impl FnOnce(Nonce) -> ClaimOp,
+        result: &[u8],
+    ) -> Writes<'_> {
         let caps = self.shared.caps;
         let (scope, lease) = claim.lease();
         if self.held.is_some() {
@@ -97,9 +108,9 @@ impl Batch {
         if !Arc::ptr_eq(&scope.shared, &self.shared) {
             self.draft.fail(Error::foreign("the claim"));
         }
-        let op = ClaimOp::Complete(lease.nonce);
+        let op = lease.op(how(lease.nonce));
         let item = lease.add_to(&mut self.draft, &lease.used, op, caps);
-        self.draft.end_with(item, result.as_ref(), caps);
+        self.draft.end_with(item, result, caps);
         Writes::new(&self.shared, &mut self.draft, caps, (item, When::First))
     }
 

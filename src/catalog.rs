@@ -10,6 +10,7 @@ pub(crate) mod outbox;
 mod own_time;
 mod rows;
 mod sequences;
+mod switches;
 
 #[cfg(feature = "testing")]
 pub(crate) use rows::{scope_again, table_again};
@@ -21,6 +22,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::id_time::OwnTime;
 use crate::index::{self, Class, FOR_EVER_CLASS, Index};
 use crate::meter::Tally;
+use crate::mode::Switches;
 use crate::policy::{Policy, Retention};
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::sync::{Mutex, RwLock};
@@ -36,6 +38,7 @@ pub(crate) use sequences::SequencesState;
 use own_time::other_time;
 use rows::{read_scopes, read_tables, table_row};
 use sequences::Spaces;
+use switches::show_switches;
 
 /// Policy versions a scope may have: its retention may change so often, less one.
 const VERSIONS_MAX: usize = 255;
@@ -55,6 +58,7 @@ pub(crate) struct ScopeState {
     claimed: AtomicBool,
     /// Its verdicts since the open.
     pub(crate) tally: Tally,
+    pub(crate) switches: Switches,
 }
 
 impl ScopeState {
@@ -171,6 +175,7 @@ impl Catalog {
     ) -> Result<Catalog> {
         let scopes = read_scopes(&index.meta)?;
         let is_reader = index.poison.is_reader();
+        show_switches(&index, &scopes)?;
         let dropped: Vec<u16> = scopes
             .iter()
             .filter(|s| s.is_dropped())
@@ -225,6 +230,7 @@ impl Catalog {
             let in_force = scope.versions().last().copied();
             if in_force == Some(policy.retention) && scope.has_time_of(policy) {
                 self.note(scope, &policy.retention);
+                self.switch_by(scope, policy);
                 return Ok(Arc::clone(scope));
             }
             if in_force == Some(policy.retention) {
@@ -253,12 +259,14 @@ impl Catalog {
             dropped: AtomicBool::new(false),
             claimed: AtomicBool::new(false),
             tally: Tally::default(),
+            switches: Switches::default(),
         };
         let classes = 1 << class;
         self.put(scope.row(&[policy.retention], classes, false))?;
         scope.classes.store(classes, Ordering::Release);
         let scope = Arc::new(scope);
         inner.scopes.push(Arc::clone(&scope));
+        self.switch_by(&scope, policy);
         Ok(scope)
     }
 

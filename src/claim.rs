@@ -18,7 +18,7 @@ use crate::renewals::Lease;
 use crate::scope::Scope;
 use crate::store::Core;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::verdict::IdState;
+use crate::verdict::{IdState, Verdict};
 
 /// How an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,14 +131,8 @@ impl Claim {
         entry: &Entry,
         is_started: bool,
     ) -> Claim {
-        let mut policy = (*scope.used.policy).clone();
-        // Waiting for an id is for those who ask for it, not for who has it.
-        policy.wait = None;
         let lease = Lease {
-            used: ScopeUse {
-                policy: Arc::new(policy),
-                ..scope.used.clone()
-            },
+            used: patient(scope),
             id: id.bytes.unwrap_or_default().into(),
             remember: id.remember,
             nonce: entry.row.nonce,
@@ -146,6 +140,7 @@ impl Claim {
             until_mono_ms: AtomicU64::new(entry.until_mono_ms),
             is_lost: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
+            is_unclaimed: false,
         };
         Claim {
             scope: scope.clone(),
@@ -156,11 +151,41 @@ impl Claim {
         }
     }
 
+    /// The handle of work that a scope which only observes lets through: the id is known or taken
+    /// already and stays as it is; its rows are written, and no more.
+    pub(crate) fn unclaimed(scope: &Scope, core: &Core, id: &Id<'_>, instead: &Verdict) -> Claim {
+        let attempt = match instead {
+            Verdict::Duplicate(s) | Verdict::Failed(s) | Verdict::OutcomeUnknown(s) => s.attempt(),
+            _ => None,
+        };
+        let lease = Lease {
+            used: patient(scope),
+            id: id.bytes.unwrap_or_default().into(),
+            remember: id.remember,
+            nonce: Nonce { run: 0, serial: 0 },
+            lease_ms: u64::MAX,
+            until_mono_ms: AtomicU64::new(u64::MAX),
+            is_lost: AtomicBool::new(false),
+            is_over: AtomicBool::new(true),
+            is_unclaimed: true,
+        };
+        Claim {
+            scope: scope.clone(),
+            lease: Arc::new(lease),
+            attempt: attempt.unwrap_or(1),
+            is_started: true,
+            level: core.claims_durability,
+        }
+    }
+
     /// Effects may begin. From now on the claim renews itself, at a third of its lease, until it
     /// is ended, lost or dropped; and dropping it leaves the lease to run out. The first call
     /// starts the store's one thread for that.
     pub fn start(&mut self) -> &mut Claim {
         self.is_started = true;
+        if self.lease.is_unclaimed {
+            return self;
+        }
         if let Ok(core) = self.scope.shared.core() {
             core.renewals.add(&core.committer, &self.lease, self.level);
         }
@@ -197,6 +222,9 @@ impl Claim {
     /// # Errors
     /// `LeaseLost`; as [`Scope::insert`](crate::Scope::insert) otherwise.
     pub fn renew(&self) -> Result<()> {
+        if self.lease.is_unclaimed {
+            return Ok(());
+        }
         let core = self.scope.shared.core()?;
         let mut draft = self.draft(&core, ClaimOp::Renew(self.lease.nonce));
         let verdicts = core.committer.commit_claim(&mut draft, self.level);
@@ -273,6 +301,7 @@ impl Claim {
 
     fn draft(&self, core: &Core, op: ClaimOp) -> Draft {
         let mut draft = Draft::default();
+        let op = self.lease.op(op);
         self.lease
             .add_to(&mut draft, &self.lease.used, op, core.caps);
         draft
@@ -314,6 +343,16 @@ impl Drop for Claim {
             Err(e) if matches!(e.kind(), ErrorKind::Closed | ErrorKind::LeaseLost) => {}
             Err(error) => log::warn!("a claim was not released, its lease runs out: {error}"),
         }
+    }
+}
+
+/// A scope as its claims use it: waiting for an id is for those who ask for it, not for who has it.
+fn patient(scope: &Scope) -> ScopeUse {
+    let mut policy = (*scope.used.policy).clone();
+    policy.wait = None;
+    ScopeUse {
+        policy: Arc::new(policy),
+        ..scope.used.clone()
     }
 }
 

@@ -16,6 +16,7 @@
 //!   letters.
 //! - [`Batch::prepare`]: two-phase commit with another system, in doubt over crashes until
 //!   [`Store::commit_prepared`] or [`Store::abort_prepared`].
+//! - [`Scope::handler`]: from a message to what its broker is told.
 //! - [`Durability`]: when a commit returns, and what a crash may take.
 //!
 //! The atomicity covers the rows of the store's own tables. An effect elsewhere (another
@@ -72,6 +73,7 @@ mod front;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub mod fuzzing;
+mod handler;
 mod id;
 mod id_time;
 mod import;
@@ -80,6 +82,7 @@ mod key;
 mod look;
 mod memory;
 mod meter;
+mod mode;
 mod options;
 mod outbox;
 mod plan;
@@ -127,10 +130,14 @@ pub use engine::{Injected, Injection, Place};
 pub use error::{Error, ErrorKind, Recorded, Result};
 pub use explain::{Explanation, Record, RecordState, Records, Tier};
 pub use export::{METRICS, Metric, MetricKind, prometheus};
+pub use handler::{
+    Begun, Failed, FailureKind, Handled, Handler, HandlerError, Message, Source, Work,
+};
 pub use id::Id;
 pub use id_time::{IdTime, OnLate};
 pub use import::Imported;
 pub use key::{Key, KeyError, Part, Parts, header};
+pub use mode::{Mode, OnStoreError};
 pub use options::{Durability, Options};
 pub use outbox::{Outbox, OutboxId, Outgoing};
 pub use plan::{Load, Plan};

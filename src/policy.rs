@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::clock::millis;
 use crate::error::{Error, Result};
 use crate::id_time::{IdTime, OnLate, OwnTime};
+use crate::mode::{Mode, OnStoreError};
 
 /// `n` days, for retentions.
 ///
@@ -106,6 +107,8 @@ pub struct Policy {
     pub(crate) id_time: Option<IdTime>,
     pub(crate) on_late: OnLate,
     pub(crate) ahead_max: Duration,
+    pub(crate) mode: Option<Mode>,
+    pub(crate) on_store_error: Option<OnStoreError>,
 }
 
 /// The longest id any policy may allow, in bytes.
@@ -134,6 +137,8 @@ impl Policy {
             id_time: None,
             on_late: OnLate::default(),
             ahead_max: Duration::from_secs(60),
+            mode: None,
+            on_store_error: None,
         }
     }
 
@@ -280,6 +285,25 @@ impl Policy {
     /// ended with it. Not stored.
     pub fn take_over_dead_runs(mut self) -> Policy {
         self.takes_over_dead_runs = true;
+        self
+    }
+
+    /// Sets the scope's [`Mode`] when it is opened, for all its handles; [`Scope::set_mode`] sets
+    /// it at any time. Default: as other handles of this run have it, else `Enforce`.
+    ///
+    /// [`Scope::set_mode`]: crate::Scope::set_mode
+    pub fn mode(mut self, mode: Mode) -> Policy {
+        self.mode = Some(mode);
+        self
+    }
+
+    /// Sets what handlers of the scope do when the store fails ([`OnStoreError`]), for all its
+    /// handles; [`Scope::set_on_store_error`] sets it at any time. Default: as other handles of
+    /// this run have it, else `Closed`.
+    ///
+    /// [`Scope::set_on_store_error`]: crate::Scope::set_on_store_error
+    pub fn on_store_error(mut self, rule: OnStoreError) -> Policy {
+        self.on_store_error = Some(rule);
         self
     }
 

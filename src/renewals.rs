@@ -33,6 +33,8 @@ pub(crate) struct Lease {
     pub(crate) is_lost: AtomicBool,
     /// Ended by its handle.
     pub(crate) is_over: AtomicBool,
+    /// Of a scope that only observed: there is no claim behind it.
+    pub(crate) is_unclaimed: bool,
 }
 
 impl Lease {
@@ -63,6 +65,14 @@ impl Lease {
         let mut id = Id::new(&*self.id);
         id.remember = self.remember;
         draft.add_claim(used, &id, op, caps)
+    }
+
+    /// What a call wants of the claim.
+    pub(crate) fn op(&self, op: ClaimOp) -> ClaimOp {
+        if self.is_unclaimed {
+            return ClaimOp::Unclaimed;
+        }
+        op
     }
 
     fn third(&self) -> Duration {

@@ -7,13 +7,17 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 
+use crate::batch::Batch;
 use crate::clock::since_epoch;
 use crate::commit::{Amended, Amendment, Draft, ScopeUse, Telling, check_id, sighting};
 use crate::error::{Error, ErrorKind, Result};
+use crate::handler::{Handler, Source};
 use crate::id::Id;
 use crate::index::{Hit, IdScan, Slice};
+use crate::mode::{Mode, OnStoreError, Switched};
+use crate::options::Durability;
 use crate::policy::Retention;
-use crate::store::Shared;
+use crate::store::{Core, Shared};
 use crate::sync::thread_local;
 use crate::tx::Tx;
 use crate::verdict::{Sighting, Verdict, Verdicts};
@@ -45,6 +49,63 @@ impl Scope {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.used.state.name
+    }
+
+    /// Switches it, for all its handles at once: whether it keeps out what was seen before. A
+    /// commit that was decided before goes on as it was decided.
+    ///
+    /// # Errors
+    /// If the switch could not be stored, which only those need who look from outside
+    /// (`firstseen stat`): **it is in force all the same**.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// use firstseen::{days, Action, Mode, Options, Policy, Store};
+    /// let store = Store::open(dir.path(), Options::new())?;
+    /// let ids = store.scope("orders", Policy::remember(days(7)))?;
+    /// ids.set_mode(Mode::ObserveOnly)?;
+    /// assert!(ids.insert("a")?.would_be().is_none());
+    /// let again = ids.insert("a")?;
+    /// assert!(again.would_be().is_some_and(|v| v.is_duplicate()));
+    /// assert_eq!(again.action(), Action::Proceed);
+    /// # Ok(()) }
+    /// ```
+    pub fn set_mode(&self, mode: Mode) -> Result<()> {
+        self.switch(|switched| switched.mode = mode)
+    }
+
+    /// How it is switched now.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.used.state.switches.now().mode
+    }
+
+    /// Switches what its handlers do when the store fails, for all its handles at once.
+    ///
+    /// # Errors
+    /// As [`Scope::set_mode`]: **it is in force all the same**. A store that fails can't store it.
+    pub fn set_on_store_error(&self, rule: OnStoreError) -> Result<()> {
+        self.switch(|switched| switched.on_store_error = rule)
+    }
+
+    /// What its handlers do when the store fails.
+    #[must_use]
+    pub fn on_store_error(&self) -> OnStoreError {
+        self.used.state.switches.now().on_store_error
+    }
+
+    fn switch(&self, change: impl Fn(&mut Switched)) -> Result<()> {
+        let state = &self.used.state;
+        match self.shared.core() {
+            Ok(core) => core.committer.catalog.switch(state, change),
+            Err(closed) => {
+                let mut to = state.switches.now();
+                change(&mut to);
+                state.switches.set(to);
+                Err(closed)
+            }
+        }
     }
 
     /// The atomic check-and-insert of one id: first seen, and recorded, or a duplicate.
@@ -95,10 +156,7 @@ impl Scope {
         })
     }
 
-    fn with_draft<T>(
-        &self,
-        run: impl FnOnce(&crate::store::Core, &mut Draft) -> Result<T>,
-    ) -> Result<T> {
+    fn with_draft<T>(&self, run: impl FnOnce(&Core, &mut Draft) -> Result<T>) -> Result<T> {
         let core = self.shared.core()?;
         let mut draft = DRAFT.with_borrow_mut(std::mem::take);
         draft.clear();
@@ -137,20 +195,42 @@ impl Scope {
     pub fn once<'a, T, E: From<Error>>(
         &self,
         id: impl Into<Id<'a>>,
-        mut f: impl FnMut(&mut Tx<'_>) -> Result<T, E>,
+        f: impl FnMut(&mut Tx<'_>) -> Result<T, E>,
     ) -> Result<Verdict<T>, E> {
         let core = self.shared.core()?;
+        self.once_at(&core, &id.into(), core.durability, f)
+    }
+
+    /// [`Scope::once`] at a level of its own.
+    pub(crate) fn once_at<T, E: From<Error>>(
+        &self,
+        core: &Core,
+        id: &Id<'_>,
+        level: Durability,
+        mut f: impl FnMut(&mut Tx<'_>) -> Result<T, E>,
+    ) -> Result<Verdict<T>, E> {
         let mut draft = Draft::default();
-        draft.add_item(&self.used, &id.into(), core.caps);
+        draft.add_item(&self.used, id, core.caps);
         // Room for what an `if_refused` may add to the record.
         if let Some(item) = draft.item_mut(0) {
             item.has_fallback = true;
         }
-        core.committer.once(&mut draft, core.durability, |state| {
+        core.committer.once(&mut draft, level, |state| {
             let mut tx = Tx::new(self, core.caps, state);
             let result = f(&mut tx);
             (tx.into_state(), result)
         })
+    }
+
+    /// A handler of its messages, whose source is of this kind.
+    #[must_use]
+    pub fn handler(&self, source: Source) -> Handler {
+        Handler::new(self, source)
+    }
+
+    /// An empty batch of its store.
+    pub(crate) fn shared_batch(&self) -> Batch {
+        Batch::new(&self.shared)
     }
 
     /// What is known of an id now. It decides nothing: by the time it returns, another caller

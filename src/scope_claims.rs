@@ -75,7 +75,13 @@ impl Scope {
     fn claim_once(&self, core: &Arc<Core>, id: &Id<'_>) -> Result<Verdict<Claim>> {
         if id.bytes.is_none() {
             // A claim is of an id, whatever the policy says about messages without one.
-            return Ok(Verdict::BadId(BadId::Missing));
+            let bad = Verdict::BadId(BadId::Missing);
+            if !self.used.state.switches.observes() {
+                return Ok(bad.map(|()| unreachable!("no claim comes with it")));
+            }
+            self.used.state.switches.count_observed(&bad);
+            let claim = Claim::unclaimed(self, core, id, &bad);
+            return Ok(Verdict::Observed(claim, Box::new(bad)));
         }
         core.committer.expect_claims(&self.used.state)?;
         let mut draft = Draft::default();
@@ -87,6 +93,10 @@ impl Scope {
             Verdict::First(()) => {
                 let entry = taken(&draft).ok_or_else(Error::closed)?;
                 Ok(Verdict::First(Claim::new(self, core, id, &entry, false)))
+            }
+            Verdict::Observed((), instead) => {
+                let claim = Claim::unclaimed(self, core, id, &instead);
+                Ok(Verdict::Observed(claim, instead))
             }
             Verdict::Declined(()) => Err(Error::closed()),
             other => Ok(other.map(|()| unreachable!("no claim comes with it"))),

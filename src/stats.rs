@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::clock::ClockState;
 use crate::meter::{Counts, KINDS};
+use crate::mode::{Mode, OnStoreError};
 
 mod measured;
 
@@ -135,6 +136,8 @@ pub struct VerdictStats {
     pub fenced: u64,
     /// Of a producer that is not known.
     pub unknown_producers: u64,
+    /// Let through by a scope that only observes ([`Mode::ObserveOnly`](crate::Mode::ObserveOnly)).
+    pub observed: u64,
 }
 
 /// Producer sequences.
@@ -201,6 +204,7 @@ impl VerdictStats {
             late,
             fenced,
             unknown_producers,
+            observed,
         ] = counts;
         VerdictStats {
             first,
@@ -216,6 +220,7 @@ impl VerdictStats {
             late,
             fenced,
             unknown_producers,
+            observed,
         }
     }
 
@@ -235,6 +240,7 @@ impl VerdictStats {
             ("late", self.late),
             ("fenced", self.fenced),
             ("unknown_producer", self.unknown_producers),
+            ("observed", self.observed),
         ]
     }
 
@@ -258,6 +264,15 @@ pub struct ScopeStats {
     pub name: String,
     /// Its verdicts by kind.
     pub verdicts: VerdictStats,
+    /// Whether it keeps out what was seen before.
+    pub mode: Mode,
+    /// What would have been kept out, had it not only observed, by the verdict that would have
+    /// done it.
+    pub observed: VerdictStats,
+    /// What its handlers do when the store fails.
+    pub on_store_error: OnStoreError,
+    /// Effects that a handler made without a claim, since the store had failed.
+    pub failed_open: u64,
 }
 
 /// One outbox. The numbers are exact, and of its whole life.

@@ -37,6 +37,29 @@ impl Tx<'_> {
         self.state
     }
 
+    /// The store's failure that this run met.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        self.state.failure()
+    }
+
+    /// Takes back what was written so far.
+    pub(crate) fn undo(&mut self) {
+        self.state.undo();
+    }
+
+    /// Leaves resume points where they are.
+    pub(crate) fn stay(&mut self) {
+        self.state.stay();
+    }
+
+    /// The id is recorded as failed for good, with a text if the scope stores results.
+    pub(crate) fn fail_for_good(&mut self, text: &str) {
+        self.state.set_failed();
+        if self.used.policy.check_result(text.as_bytes()).is_ok() {
+            self.state.set_result(text.as_bytes());
+        }
+    }
+
     /// A row's value, with the closure's own writes seen. In a guarded table the row stays
     /// locked until the commit.
     ///

@@ -51,6 +51,10 @@ pub enum Verdict<T = ()> {
     Fenced,
     /// The producer is not known and the policy does not let it in.
     UnknownProducer,
+    /// The scope only observes ([`Mode::ObserveOnly`](crate::Mode::ObserveOnly)), and would have
+    /// answered the verdict within: the effect belongs to this message all the same. What was
+    /// known of the id stays as it is.
+    Observed(T, Box<Verdict>),
 }
 
 /// What to do with the message. Closed for ever: match it without `_`.
@@ -297,23 +301,34 @@ impl<T> Verdict<T> {
             Verdict::Late(s) if s.is_dropped() => Action::Ack,
             Verdict::Late(_) | Verdict::UnknownProducer => Action::DeadLetter,
             Verdict::Fenced => Action::Stop,
+            Verdict::Observed(..) => Action::Proceed,
         }
     }
 
-    /// Whether the effect belongs to this message.
+    /// Whether the effect belongs to this message: `First` and `Observed`.
     pub fn is_first(&self) -> bool {
-        matches!(self, Verdict::First(_))
+        matches!(self, Verdict::First(_) | Verdict::Observed(..))
     }
 
-    /// Whether the id was seen before.
+    /// What a scope that only observes would have answered otherwise.
+    pub fn would_be(&self) -> Option<&Verdict> {
+        match self {
+            Verdict::Observed(_, instead) => Some(instead),
+            _ => None,
+        }
+    }
+
+    /// Whether the id was seen before; also if the scope only observes, where the effect belongs to
+    /// the message all the same. [`action`](Verdict::action) tells the two apart.
     pub fn is_duplicate(&self) -> bool {
-        matches!(self, Verdict::Duplicate(_))
+        let said = self.would_be().is_some_and(Verdict::is_duplicate);
+        said || matches!(self, Verdict::Duplicate(_))
     }
 
-    /// What the first sight brought, if this is one.
+    /// What the first sight brought, if this is one; or what is processed as if it were.
     pub fn first(self) -> Option<T> {
         match self {
-            Verdict::First(value) => Some(value),
+            Verdict::First(value) | Verdict::Observed(value, _) => Some(value),
             _ => None,
         }
     }
@@ -334,6 +349,7 @@ impl<T> Verdict<T> {
             Verdict::Late(s) => Verdict::Late(s),
             Verdict::Fenced => Verdict::Fenced,
             Verdict::UnknownProducer => Verdict::UnknownProducer,
+            Verdict::Observed(t, instead) => Verdict::Observed(f(t), instead),
         }
     }
 }
@@ -423,6 +439,11 @@ mod tests {
         assert_eq!(Verdict::<()>::Fenced.action(), Action::Stop);
         let unknown = Verdict::<()>::UnknownProducer;
         assert_eq!(unknown.action(), Action::DeadLetter);
+        let known = Box::new(Verdict::Duplicate(Sighting::new(5, None)));
+        let observed = Verdict::Observed(7, known);
+        assert_eq!(observed.action(), Action::Proceed);
+        assert!(observed.is_first() && observed.is_duplicate());
+        assert_eq!(observed.first(), Some(7));
         let late = Verdict::<()>::Late(Sighting::new(5, None));
         assert_eq!(late.action(), Action::DeadLetter);
         let dropped = Extra {

@@ -16,7 +16,7 @@ use crossbeam::channel::Sender;
 use crate::clock::millis;
 use crate::commit::Committer;
 use crate::error::Result;
-use crate::meter::{Band, Counts, DUPLICATE, FIRST, Move, SpaceSaving};
+use crate::meter::{Band, Counts, DUPLICATE, FIRST, Move, OBSERVED, SpaceSaving};
 use crate::stats::SurgeStats;
 use crate::surge::{Surge, SurgeChange, SurgeHook, SurgeSubject};
 use crate::sync::Mutex;
@@ -122,7 +122,7 @@ impl State {
             let counts = scope.tally.read();
             let (before, band) = self.scopes.entry(scope.number).or_default();
             let since = |kind: usize| counts[kind].saturating_sub(before[kind]);
-            let (first, duplicates) = (since(FIRST), since(DUPLICATE));
+            let (first, duplicates) = (since(FIRST), since(DUPLICATE) + since(OBSERVED));
             *before = counts;
             if first + duplicates < DECIDED_MIN {
                 continue;

@@ -5,6 +5,7 @@ use crate::report::{Area, Findings, Remedy};
 
 use super::rows::{TableKind, read_scopes, read_tables};
 use super::sequences::read_sequences;
+use super::switches::read_switches;
 
 /// The family that the catalog's rows are in.
 const META: &str = "meta";
@@ -43,6 +44,9 @@ pub(crate) fn check_at_rest(store: &AtRest, found: &mut Findings<'_>) -> Option<
         }
     }
     if let Err(error) = read_sequences(meta) {
+        found.fault(Area::Catalog, META, error, Remedy::Restore);
+    }
+    if let Err(error) = read_switches(meta) {
         found.fault(Area::Catalog, META, error, Remedy::Restore);
     }
     match read_scopes(meta) {

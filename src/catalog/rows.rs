@@ -14,6 +14,7 @@ use crate::engine::Family;
 use crate::error::{Error, Result};
 use crate::id_time::OwnTime;
 use crate::meter::Tally;
+use crate::mode::Switches;
 use crate::policy::{DURATION_MS_MAX, Retention};
 use crate::sync::RwLock;
 use crate::sync::atomic::{AtomicBool, AtomicU32};
@@ -133,6 +134,7 @@ impl ScopeState {
             dropped: AtomicBool::new(flags & DROPPED != 0),
             claimed: AtomicBool::new(false),
             tally: Tally::default(),
+            switches: Switches::default(),
         })
     }
 }
@@ -239,6 +241,7 @@ mod tests {
             dropped: AtomicBool::new(false),
             claimed: AtomicBool::new(false),
             tally: Tally::default(),
+            switches: Switches::default(),
         };
         let versions = [
             Retention::Fixed { ms: 5 },
@@ -310,6 +313,7 @@ mod tests {
             dropped: AtomicBool::new(false),
             claimed: AtomicBool::new(false),
             tally: Tally::default(),
+            switches: Switches::default(),
         };
         let (_, value) = scope.row(&scope.versions(), 4, false);
         let mut expected = vec![2, 4, 0, 0, 0, 1, 0, 5];

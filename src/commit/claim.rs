@@ -138,7 +138,9 @@ impl Settling<'_, '_> {
                     } else {
                         row.why.clone()
                     };
-                    self.bury(i, item, entry, row, &last)?;
+                    if !self.decision.observes(item.scope) {
+                        self.bury(i, item, entry, row, &last)?;
+                    }
                     let sighting = sighting_as(row, IdState::DeadLettered);
                     return Ok(Some(Verdict::DeadLettered(sighting)));
                 }
@@ -248,6 +250,7 @@ impl Settling<'_, '_> {
             ClaimOp::Take => return self.take(i, item, entry),
             ClaimOp::Redrive(why) => return self.redrive(item, entry, why),
             ClaimOp::Purge(why) => return self.purge(item, why),
+            ClaimOp::Unclaimed => return self.unrecorded(item, writes),
             ClaimOp::Decide(settlement, why) => {
                 return self.decide_unknown(i, item, entry, *settlement, why);
             }
@@ -281,14 +284,8 @@ impl Settling<'_, '_> {
     }
 
     fn take(&mut self, i: u32, item: &Item, entry: usize) -> Result<Verdict> {
-        if let Some(verdict) = self.claimed(i, item, entry)? {
-            return Ok(verdict);
-        }
-        if let Some(verdict) = self.seen(i, item, entry) {
-            return Ok(verdict);
-        }
-        if let Some(verdict) = self.untimely(item) {
-            return Ok(verdict);
+        if let Some(verdict) = self.kept_out(i, item, entry)? {
+            return self.keep_out(item, None, verdict);
         }
         self.committer.claims.check_room()?;
         let before = self.claim_row(i, item, entry);

@@ -30,6 +30,8 @@ pub(crate) enum ClaimOp {
     Redrive(String),
     Purge(String),
     Decide(Settlement, String),
+    /// The writes of work that was done without a claim of the id: by a scope that only observes.
+    Unclaimed,
 }
 
 /// What a decision by hand makes of an unknown outcome.

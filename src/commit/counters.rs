@@ -1,7 +1,7 @@
 //! Counters of the tiers that gave answers, of commits, and of verdicts by scope.
 
 use crate::index::Tiers;
-use crate::meter::{Counts, DUPLICATE, FIRST, kind_of};
+use crate::meter::{Counts, DUPLICATE, FIRST, OBSERVED, kind_of};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::verdict::Verdict;
 
@@ -50,7 +50,9 @@ impl Counters {
         let is_lost = matches!(verdict, Verdict::LeaseLost);
         let counter = match op {
             ClaimOp::Take => &self.claims_taken,
-            ClaimOp::Redrive(_) | ClaimOp::Purge(_) | ClaimOp::Decide(..) => return,
+            ClaimOp::Redrive(_) | ClaimOp::Purge(_) | ClaimOp::Decide(..) | ClaimOp::Unclaimed => {
+                return;
+            }
             _ if is_lost => &self.leases_lost,
             ClaimOp::Renew(_) => &self.claims_renewed,
             ClaimOp::Complete(_) => &self.claims_completed,
@@ -100,6 +102,12 @@ impl Committer {
             if draft.has_claims && !self.is_answer(draft, item, verdict) {
                 continue;
             }
+            if let Some(instead) = verdict.would_be() {
+                draft.scopes[item.scope as usize]
+                    .state
+                    .switches
+                    .count_observed(instead);
+            }
             if let Some(kind) = kind_of(verdict) {
                 if item.is_sequence {
                     numbers[kind] += 1;
@@ -116,7 +124,7 @@ impl Committer {
         for (scope, counts) in draft.scopes.iter().zip(&*counts) {
             scope.state.tally.add(counts);
         }
-        if counts.iter().any(|c| c[DUPLICATE] > 0) {
+        if counts.iter().any(|c| c[DUPLICATE] + c[OBSERVED] > 0) {
             self.count_duplicates(draft, verdicts, counts, now_ms);
         }
     }
@@ -152,8 +160,20 @@ impl Committer {
         let Some(duplicates) = &self.duplicates else {
             return;
         };
-        let scopes = draft.scopes.iter().zip(counts);
-        let scopes = scopes.map(|(scope, counts)| (&*scope.state.name, counts[DUPLICATE]));
+        let observed = |scope: u32| {
+            let items = draft.items.iter().zip(verdicts);
+            let of = items.filter(|(item, v)| item.scope == scope && v.would_be().is_some());
+            of.filter(|(_, verdict)| verdict.is_duplicate()).count() as u64
+        };
+        let scopes = (0..).zip(draft.scopes.iter().zip(counts));
+        let scopes = scopes.map(|(at, (scope, counts))| {
+            let more = if counts[OBSERVED] > 0 {
+                observed(at)
+            } else {
+                0
+            };
+            (&*scope.state.name, counts[DUPLICATE] + more)
+        });
         let items = draft.items.iter().zip(verdicts);
         let repeated = items.filter(|(_, verdict)| verdict.is_duplicate());
         let sources = repeated.filter_map(|(item, _)| {

@@ -124,6 +124,9 @@ pub(crate) struct Decision {
     in_progress: Vec<(u32, Duration)>,
     /// Classes of items with a retention of their own.
     pub(super) classes: Vec<(u32, Class)>,
+    /// Scopes of the draft that only observe, as they were switched when this was decided: a held
+    /// batch is committed as it was held.
+    observing: Vec<u32>,
 }
 
 impl Decision {
@@ -190,6 +193,11 @@ impl Decision {
     /// Whether every entry is an id of its own that nobody holds or has claimed.
     pub(super) fn is_all_separate(&self) -> bool {
         self.canon.is_empty() && self.in_progress.is_empty() && self.claims.is_empty()
+    }
+
+    /// Whether a scope of the draft only observes.
+    pub(super) fn observes(&self, scope: u32) -> bool {
+        !self.observing.is_empty() && self.observing.contains(&scope)
     }
 
     pub(super) fn class(&self, item: u32) -> Option<Class> {
@@ -322,6 +330,7 @@ impl Committer {
                 claims: Vec::new(),
                 in_progress,
                 classes: Vec::new(),
+                observing: draft.observing(),
             });
         }
     }

@@ -256,6 +256,13 @@ impl Draft {
         Some(ms)
     }
 
+    /// Its scopes that only observe now.
+    pub(super) fn observing(&self) -> Vec<u32> {
+        let scopes = (0..).zip(&self.scopes);
+        let observing = scopes.filter(|(_, scope)| scope.state.switches.observes());
+        observing.map(|(at, _)| at).collect()
+    }
+
     fn scope_at(&mut self, scope: &ScopeUse) -> u32 {
         let same = |s: &ScopeUse| {
             Arc::ptr_eq(&s.state, &scope.state) && Arc::ptr_eq(&s.policy, &scope.policy)

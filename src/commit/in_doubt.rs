@@ -213,7 +213,10 @@ impl Committer {
             let family = match (last, write.to) {
                 (Some((to, family)), _) if to == write.to => family,
                 (_, To::Table(number)) => {
-                    self.catalog.table_of(number).ok_or_else(gone)?.family_number
+                    self.catalog
+                        .table_of(number)
+                        .ok_or_else(gone)?
+                        .family_number
                 }
                 (_, To::Point) => self.index.points.number(),
                 (_, To::Claim) => self.index.make_book(Book::Claims)?.number(),

@@ -72,6 +72,8 @@ pub(crate) struct More {
     /// The message is given up if it is first seen, or if it is refused.
     pub(crate) dead: Option<DeadWrite>,
     pub(crate) refused_dead: Option<DeadWrite>,
+    /// It failed for good: its id is recorded as such.
+    pub(crate) is_failed: bool,
 }
 
 impl More {

@@ -31,6 +31,7 @@ mod inside;
 mod item;
 mod lease;
 mod need;
+mod observe;
 mod outbox;
 mod picture;
 mod prepare;

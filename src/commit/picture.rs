@@ -103,9 +103,14 @@ impl Committer {
             let counts = scope.tally.read();
             all.iter_mut().zip(counts).for_each(|(sum, n)| *sum += n);
             if !scope.is_dropped() {
+                let switched = scope.switches.now();
                 scopes.push(ScopeStats {
                     name: scope.name.clone(),
                     verdicts: VerdictStats::from_counts(counts),
+                    mode: switched.mode,
+                    observed: VerdictStats::from_counts(scope.switches.observed()),
+                    on_store_error: switched.on_store_error,
+                    failed_open: scope.switches.failed_open(),
                 });
             }
         }

@@ -269,7 +269,9 @@ impl Committer {
                 }
             }
             To::Outbox(number) => {
-                self.catalog.table_of(number).ok_or_else(|| gone("an outbox"))?;
+                self.catalog
+                    .table_of(number)
+                    .ok_or_else(|| gone("an outbox"))?;
                 uses.tables.push(number);
             }
             To::Point => {

@@ -150,26 +150,44 @@ impl Settling<'_, '_> {
                 .as_ref()
                 .map_or(0, |c| c.row.attempt + u32::from(!is_taken)),
         };
-        if let Some(dead) = more.and_then(|more| more.dead(refused)) {
-            let kept = item
-                .source
-                .as_ref()
-                .filter(|_| self.rules[item.scope as usize].sources);
-            let source = kept.map_or(&[][..], |s| self.draft.get(s));
-            let row = DeadRow {
-                attempts: how.attempt.max(1),
-                first_ms: claim.map_or(self.decision.now_ms, |c| c.row.first_ms),
-                dead_ms: self.decision.now_ms,
-                why: String::from_utf8_lossy(self.draft.get(&dead.why)).into_owned(),
-                source: Extras::shortened(&String::from_utf8_lossy(source)).to_string(),
-                reference: Vec::new(),
-                payload: self.draft.get(&dead.payload).to_vec(),
-            };
-            self.put_dead(item, &row)?;
-            how.ended = Ended::Dead;
+        if more.is_some_and(|more| more.is_failed) {
+            how.ended = Ended::Failed;
             how.attempt = how.attempt.max(1);
         }
+        let first_ms = claim.map(|claim| claim.row.first_ms);
+        self.give_up(item, refused, first_ms, &mut how)?;
         self.record_as(i, item, entry, how)
+    }
+
+    /// Keeps an item's message among the dead letters, if its writes say so.
+    pub(super) fn give_up(
+        &mut self,
+        item: &Item,
+        refused: bool,
+        first_ms: Option<u64>,
+        how: &mut How,
+    ) -> Result<()> {
+        let Some(dead) = self.draft.more(item).and_then(|more| more.dead(refused)) else {
+            return Ok(());
+        };
+        let kept = item
+            .source
+            .as_ref()
+            .filter(|_| self.rules[item.scope as usize].sources);
+        let source = kept.map_or(&[][..], |s| self.draft.get(s));
+        let row = DeadRow {
+            attempts: how.attempt.max(1),
+            first_ms: first_ms.unwrap_or(self.decision.now_ms),
+            dead_ms: self.decision.now_ms,
+            why: String::from_utf8_lossy(self.draft.get(&dead.why)).into_owned(),
+            source: Extras::shortened(&String::from_utf8_lossy(source)).to_string(),
+            reference: Vec::new(),
+            payload: self.draft.get(&dead.payload).to_vec(),
+        };
+        self.put_dead(item, &row)?;
+        how.ended = Ended::Dead;
+        how.attempt = how.attempt.max(1);
+        Ok(())
     }
 
     /// Records how an item's id ended, and ends its claim if it has one.

@@ -270,12 +270,14 @@ impl Committer {
         &self,
         draft: &Draft,
         decision: &Decision,
-        refused: bool,
+        (refused, is_observed): (bool, bool),
         (log, rows): (&mut LogBuilder, &mut Rep),
     ) -> Result<Vec<Change>> {
         let mut settling = self.settling(draft, decision, log, rows)?;
-        if let Some(item) = draft.items.first().filter(|item| !item.is_unkeyed) {
-            settling.record(0, item, decision.entry(0), refused)?;
+        match draft.items.first().filter(|item| !item.is_unkeyed) {
+            Some(item) if is_observed => settling.record_observed(item, refused)?,
+            Some(item) => settling.record(0, item, decision.entry(0), refused)?,
+            None => {}
         }
         let changes = std::mem::take(&mut settling.changes);
         log.finish();
@@ -306,8 +308,11 @@ impl Committer {
 impl Settling<'_, '_> {
     /// One item's verdict; with its writes unless this is a preview.
     fn item(&mut self, i: u32, item: &Item, writes: Option<&[Write]>) -> Result<Verdict> {
+        if self.is_unclaimed(item) {
+            return self.unrecorded(item, writes);
+        }
         if let Some(bad) = item.bad {
-            return Ok(Verdict::BadId(bad));
+            return self.keep_out(item, writes, Verdict::BadId(bad));
         }
         if item.is_sequence {
             return self.sequence(item, writes);
@@ -327,16 +332,24 @@ impl Settling<'_, '_> {
             return self.claim_op(i, item, op, writes);
         }
         let entry = self.decision.entry(i);
+        match self.kept_out(i, item, entry)? {
+            Some(verdict) => self.keep_out(item, writes, verdict),
+            None => self.effect(i, item, entry, writes),
+        }
+    }
+
+    /// The verdict that keeps an item out by what is known of its id, if anything does.
+    pub(super) fn kept_out(
+        &mut self,
+        i: u32,
+        item: &Item,
+        entry: usize,
+    ) -> Result<Option<Verdict>> {
         if let Some(verdict) = self.claimed(i, item, entry)? {
-            return Ok(verdict);
+            return Ok(Some(verdict));
         }
-        if let Some(verdict) = self.seen(i, item, entry) {
-            return Ok(verdict);
-        }
-        if let Some(verdict) = self.untimely(item) {
-            return Ok(verdict);
-        }
-        self.effect(i, item, entry, writes)
+        let seen = self.seen(i, item, entry);
+        Ok(seen.or_else(|| self.untimely(item)))
     }
 
     /// What an item does whose effect is its own.

@@ -41,6 +41,7 @@ pub(crate) struct TxState {
     is_declined: bool,
     result: Option<Vec<u8>>,
     dead: Option<(String, Vec<u8>)>,
+    is_failed: bool,
     points: Vec<(String, Position)>,
 }
 
@@ -68,23 +69,45 @@ impl TxState {
             is_declined: false,
             result: None,
             dead: None,
+            is_failed: false,
             points: Vec::new(),
         }
     }
 
     fn restart(&mut self) {
+        self.conflict = None;
+        self.error = None;
+        self.points.clear();
+        self.undo();
+    }
+
+    /// Takes back all that was written so far; resume points stay.
+    pub(crate) fn undo(&mut self) {
         self.overlay = Overlay::default();
         self.rows.clear();
         self.mark = self.overlay.begin(&self.rows);
-        self.conflict = None;
-        self.error = None;
         self.refused = None;
         self.writes = 0;
         self.fallback = None;
         self.is_declined = false;
         self.result = None;
         self.dead = None;
+        self.is_failed = false;
+    }
+
+    /// The store's failure that this run met, if any; a taken row is one, too.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        self.error.as_ref().map(Error::copy)
+    }
+
+    /// Leaves resume points where they are.
+    pub(crate) fn stay(&mut self) {
         self.points.clear();
+    }
+
+    /// The id is to be recorded as failed for good.
+    pub(crate) fn set_failed(&mut self) {
+        self.is_failed = true;
     }
 
     /// Locks one row without waiting.
@@ -228,7 +251,7 @@ impl Committer {
     ) -> Result<Verdict<T>, E> {
         let (decision, verdicts) = self.hold_draft(draft)?;
         let first = verdicts.into_iter().next().filter(Verdict::is_first);
-        let Some(_) = first else {
+        let Some(first) = first else {
             // Nothing to run: the ordinary path answers, and prolongs a sliding id.
             let verdicts = self.commit(draft, &mut Some(decision), level)?;
             return match verdicts.into_iter().next() {
@@ -256,12 +279,12 @@ impl Committer {
                 }
                 Run::Ended(Err(error)) => return Err(error),
                 Run::Ended(Ok(value)) => {
-                    let verdict = self.finish(draft, decision, tx, level)?;
+                    let verdict = self.finish(draft, decision, tx, (first, level))?;
                     return Ok(match verdict {
                         Verdict::First(()) => Verdict::First(value),
                         Verdict::Declined(()) => Verdict::Declined(value),
-                        Verdict::Refused(refusal) => Verdict::Refused(refusal),
-                        _ => return Err(E::from(Error::closed())),
+                        Verdict::Observed((), instead) => Verdict::Observed(value, instead),
+                        other => other.map(|()| unreachable!("no value comes with it")),
                     });
                 }
             }
@@ -300,7 +323,7 @@ impl Committer {
         draft: &mut Draft,
         decision: decide::Decision,
         mut tx: TxState,
-        level: Durability,
+        (first, level): (Verdict, Durability),
     ) -> Result<Verdict> {
         let watch = Stopwatch::start();
         let mut refusal = None;
@@ -327,19 +350,29 @@ impl Committer {
         if let Some(bytes) = &result {
             draft.keep_result(refusal.is_some(), bytes);
         }
+        if tx.is_failed {
+            draft.more_mut(0).is_failed = true;
+        }
         if let Some((why, payload)) = &dead {
+            if matches!(first.would_be(), Some(Verdict::BadId(_))) {
+                let bad = first.would_be().cloned().unwrap_or(first);
+                self.count(draft, std::slice::from_ref(&bad), decision.now_ms);
+                return Ok(bad);
+            }
             self.make_claim_books()?;
             draft.keep_dead(refusal.is_some(), why, payload);
             draft.check_use()?;
         }
         let mut log = LogBuilder::default();
         let written = (&mut log, &mut tx.rows);
-        let changes = self.record_one(draft, &decision, refusal.is_some(), written)?;
+        let is_observed = first.would_be().is_some();
+        let how = (refusal.is_some(), is_observed);
+        let changes = self.record_one(draft, &decision, how, written)?;
         draft.points = std::mem::take(&mut tx.points);
         self.points(draft, &mut tx.rows)?;
-        let verdict = refusal.map_or(Verdict::First(()), Verdict::Refused);
+        let verdict = refusal.map_or(first, Verdict::Refused);
         let is_unrecorded = draft.is_unrecorded(&draft.items[0], decision.now_ms);
-        let unkeyed = u64::from(is_unrecorded && refusal.is_none());
+        let unkeyed = u64::from(is_unrecorded && refusal.is_none() && !is_observed);
         let ids = log.hashes().len();
         let level = if level == Durability::Buffered {
             Durability::Written

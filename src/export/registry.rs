@@ -7,6 +7,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::clock::ClockState;
+use crate::mode::{Mode, OnStoreError};
 use crate::stats::{DurationStats, Health, Stats, TopEntry};
 
 /// What kind of metric one is.
@@ -114,6 +115,39 @@ metrics! {
     |s, put| {
         for scope in &s.scopes {
             put(&[&scope.name], Value::Number(scope.verdicts.duplicate_share()));
+        }
+    }
+    Counter "observed_total" ["scope" "verdict"]
+    "Messages let through by a scope that only observes, by the verdict that would have been.",
+    |s, put| {
+        for scope in &s.scopes {
+            for (kind, n) in scope.observed.named() {
+                if kind != "first" && kind != "observed" {
+                    put(&[&scope.name, kind], Value::Count(n));
+                }
+            }
+        }
+    }
+    Gauge "observe_only" ["scope"]
+    "1 while the scope only observes: duplicates are let through.",
+    |s, put| {
+        for scope in &s.scopes {
+            put(&[&scope.name], Value::Count(u64::from(scope.mode == Mode::ObserveOnly)));
+        }
+    }
+    Counter "failed_open_total" ["scope"]
+    "Effects that a handler made without a claim, since the store had failed.",
+    |s, put| {
+        for scope in &s.scopes {
+            put(&[&scope.name], Value::Count(scope.failed_open));
+        }
+    }
+    Gauge "fail_open" ["scope"]
+    "1 while handlers of the scope go on without a store that fails.",
+    |s, put| {
+        for scope in &s.scopes {
+            let is_open = scope.on_store_error == OnStoreError::Open;
+            put(&[&scope.name], Value::Count(u64::from(is_open)));
         }
     }
     Counter "sequence_verdicts_total" ["verdict"]

@@ -19,5 +19,5 @@ mod window;
 pub(crate) use band::{Band, Move};
 pub(crate) use heavy::SpaceSaving;
 pub(crate) use histogram::Histogram;
-pub(crate) use tally::{Counts, DUPLICATE, FIRST, KINDS, Tally, kind_of};
+pub(crate) use tally::{Counts, DUPLICATE, FIRST, KINDS, OBSERVED, Tally, kind_of};
 pub(crate) use window::{Duplicates, TopLimits};

@@ -13,7 +13,7 @@ use crate::sync::{CachePadded, thread_local};
 use crate::verdict::Verdict;
 
 /// Kinds of verdicts.
-pub(crate) const KINDS: usize = 13;
+pub(crate) const KINDS: usize = 14;
 
 /// How many of each kind.
 pub(crate) type Counts = [u64; KINDS];
@@ -21,6 +21,8 @@ pub(crate) type Counts = [u64; KINDS];
 /// The places of two kinds in [`Counts`].
 pub(crate) const FIRST: usize = 0;
 pub(crate) const DUPLICATE: usize = 1;
+/// Of a third one: let through by a scope that only observes.
+pub(crate) const OBSERVED: usize = 13;
 
 /// The place of a verdict's kind in [`Counts`]; none of one that answers no message.
 pub(crate) fn kind_of(verdict: &Verdict) -> Option<usize> {
@@ -38,6 +40,7 @@ pub(crate) fn kind_of(verdict: &Verdict) -> Option<usize> {
         Verdict::Late(_) => 10,
         Verdict::Fenced => 11,
         Verdict::UnknownProducer => 12,
+        Verdict::Observed(..) => OBSERVED,
         Verdict::LeaseLost => return None,
     })
 }

@@ -3,6 +3,7 @@
 
 #[cfg(feature = "testing")]
 mod approximate;
+mod asynchronous;
 #[cfg(feature = "testing")]
 mod cases;
 #[cfg(feature = "cli")]

@@ -20,6 +20,8 @@ mod stock;
 mod submit;
 #[path = "../../examples/take.rs"]
 mod take;
+#[path = "../../examples/tokio.rs"]
+mod tokio_consumer;
 
 #[test]
 fn a_consumer_survives_a_broken_connection() {
@@ -64,6 +66,14 @@ fn numbered_clicks_count_once_and_a_former_run_is_fenced() {
 #[test]
 fn submitted_commits_acknowledge_every_delivery_once_stored() {
     assert_eq!(submit::example().expect("the example runs"), (6000, 2000));
+}
+
+/// On a runtime, with acknowledgements that get lost and a partner that breaks off.
+#[test]
+fn an_async_consumer_acknowledges_while_it_polls() {
+    let (delivered, orders, told) = tokio_consumer::example().expect("the example runs");
+    assert!(delivered > 6_000, "{delivered}: some come again");
+    assert_eq!((orders, told), (3_000, 50));
 }
 
 #[test]

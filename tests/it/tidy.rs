@@ -85,6 +85,7 @@ const LEAVES: &[&str] = &[
     "key",
     "memory",
     "meter",
+    "mode",
     "poison",
     "policy",
     "position",

@@ -6,7 +6,9 @@
 use std::thread;
 use std::time::Duration;
 
-use firstseen::{AsOf, GenerationStats, OutboxStats, PreparedStats, Stats, Store};
+use firstseen::{
+    AsOf, GenerationStats, Mode, OnStoreError, OutboxStats, PreparedStats, Stats, Store,
+};
 use indicatif::{HumanBytes, HumanCount, HumanDuration};
 use serde_json::{Value, json};
 
@@ -186,6 +188,7 @@ pub(crate) fn json(found: &Found) -> Value {
             "open_by": found.as_of.open_by,
         },
         "scopes": found.scopes,
+        "switches": switched(found).map(|(scope, what)| json!([scope, what])).collect::<Vec<_>>(),
         "live_ids_estimate": stats.live_ids_estimate,
         "unsealed_ids": stats.unsealed_ids,
         "unsealed_segments": stats.unsealed_segments,
@@ -197,12 +200,28 @@ pub(crate) fn json(found: &Found) -> Value {
     })
 }
 
+/// The scopes that are not as by default, as they were last switched.
+fn switched(found: &Found) -> impl Iterator<Item = (&str, &'static str)> {
+    found.stats.scopes.iter().filter_map(|scope| {
+        let what = match (scope.mode, scope.on_store_error) {
+            (Mode::Enforce, OnStoreError::Closed) => return None,
+            (Mode::ObserveOnly, OnStoreError::Closed) => "only observes",
+            (Mode::Enforce, OnStoreError::Open) => "fails open",
+            (Mode::ObserveOnly, OnStoreError::Open) => "only observes, fails open",
+        };
+        Some((scope.name.as_str(), what))
+    })
+}
+
 fn text(found: &Found) -> Vec<String> {
     let stats = &found.stats;
     let scopes = match &found.scopes[..] {
         [] => "none".to_string(),
         scopes => scopes.join(", "),
     };
+    let switches: Vec<String> = switched(found)
+        .map(|(scope, what)| format!("{scope}: {what}"))
+        .collect();
     let rows = [
         ("scopes", scopes),
         (
@@ -214,8 +233,10 @@ fn text(found: &Found) -> Vec<String> {
         ("generations", stats.generations.len().to_string()),
         ("in doubt", in_doubt(&stats.prepared)),
     ];
+    let switches = (!switches.is_empty()).then(|| ("switches", switches.join(", ")));
     let rows = rows
         .into_iter()
+        .chain(switches)
         .map(|(name, value)| format!("{name:16}{value}"));
     let outboxes = stats.outboxes.iter().map(outbox);
     rows.chain(outboxes)

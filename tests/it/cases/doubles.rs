@@ -139,9 +139,14 @@ fn no_call_of_a_scope_only_checks_or_only_adds() {
         .collect();
     let known = [
         "name",
+        "set_mode",
+        "mode",
+        "set_on_store_error",
+        "on_store_error",
         "insert",
         "insert_all",
         "once",
+        "handler",
         "peek",
         "forget",
         "scan",

@@ -15,6 +15,7 @@ mod doubles;
 mod durability;
 mod families;
 mod front;
+mod handlers;
 mod ids;
 mod keys;
 mod late;

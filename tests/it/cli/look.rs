@@ -193,3 +193,32 @@ fn stat_shows_what_waits_in_an_outbox_and_the_audit_what_was_sent_again() {
     assert!(text.contains("mails: from 3 to 1"), "{text}");
     run(dir.path(), "verify --store s").expect(0);
 }
+
+/// The process that has the store open switched a scope; from outside it is seen.
+#[test]
+fn stat_shows_scopes_that_are_switched() {
+    use firstseen::{Mode, OnStoreError, Options, Policy, Store, days};
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path().join("s"), Options::new()).unwrap();
+    let policy = || Policy::remember(days(7));
+    let _plain = store.scope("plain", policy()).unwrap();
+    let odd = store
+        .scope("odd", policy().mode(Mode::ObserveOnly))
+        .unwrap();
+    let said = |args: &str| {
+        let ran = run(dir.path(), args);
+        String::from_utf8_lossy(&ran.expect(0).stdout).into_owned()
+    };
+    let text = said("stat --store s");
+    assert!(
+        text.contains("switches        odd: only observes\n"),
+        "{text}"
+    );
+    odd.set_on_store_error(OnStoreError::Open).unwrap();
+    let json = run(dir.path(), "stat --store s --json");
+    let switches = &json.expect(0).json_lines()[0]["switches"];
+    assert_eq!(switches, &json!([["odd", "only observes, fails open"]]));
+    odd.set_mode(Mode::Enforce).unwrap();
+    odd.set_on_store_error(OnStoreError::Closed).unwrap();
+    assert!(!said("stat --store s").contains("switches"));
+}

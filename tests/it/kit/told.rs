@@ -43,9 +43,7 @@ impl Model {
         let (ids, claims) = (self.ids_and_points(), self.claims_told());
         let outbox = self.rows.1.state();
         let (rows, doubts) = (list(&rows), self.doubts());
-        format!(
-            "{ids}\n  rows {rows}\n  claims {claims}\n  in doubt {doubts}\n  outbox {outbox}"
-        )
+        format!("{ids}\n  rows {rows}\n  claims {claims}\n  in doubt {doubts}\n  outbox {outbox}")
     }
 
     fn ids_and_points(&self) -> String {
