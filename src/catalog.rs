@@ -8,6 +8,7 @@
 mod at_rest;
 pub(crate) mod outbox;
 mod own_time;
+mod payload_key;
 mod rows;
 mod sequences;
 mod switches;
@@ -53,6 +54,8 @@ pub(crate) struct ScopeState {
     classes: AtomicU32,
     /// Its ids carry their own time.
     pub(crate) own_time: Option<OwnTime>,
+    /// The key of its fingerprints, if it was made with one of its own.
+    payload_key: Option<u64>,
     dropped: AtomicBool,
     /// Whether ids of it may have claims; set before the first one is made.
     claimed: AtomicBool,
@@ -228,6 +231,7 @@ impl Catalog {
             .find(|s| s.name == name && !s.is_dropped());
         if let Some(scope) = found {
             let in_force = scope.versions().last().copied();
+            scope.check_payload_key(policy, &self.index.ids)?;
             if in_force == Some(policy.retention) && scope.has_time_of(policy) {
                 self.note(scope, &policy.retention);
                 self.switch_by(scope, policy);
@@ -256,6 +260,7 @@ impl Catalog {
             versions: RwLock::new([policy.retention].into()),
             classes: AtomicU32::new(0),
             own_time,
+            payload_key: policy.payload_key,
             dropped: AtomicBool::new(false),
             claimed: AtomicBool::new(false),
             tally: Tally::default(),

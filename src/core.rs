@@ -10,7 +10,7 @@ use crate::background::Background;
 use crate::catalog::{Caps, Catalog};
 use crate::claims::Claims;
 use crate::clock::{self, ClockState, Stopwatch, millis};
-use crate::commit::{AuditRules, Committer, Doubts, DraftCaps, Lane, load_claims};
+use crate::commit::{AuditRules, Committer, Doubts, DraftCaps, Lane, TOP_EVERY, load_claims};
 use crate::copy::Copy;
 use crate::engine::{Home, Settings};
 use crate::error::{Error, ErrorKind, Result};
@@ -42,6 +42,8 @@ pub(crate) struct Core {
     space_checked: Mutex<Stopwatch>,
     stop_checked: Mutex<Stopwatch>,
     claims_swept: Mutex<Stopwatch>,
+    audit_swept: Mutex<Stopwatch>,
+    top_kept: Mutex<Stopwatch>,
     /// Looks for surges, if somebody wants to know.
     watch: Option<Watch>,
     /// Declared last: the directory is ours until everything else is gone.
@@ -64,6 +66,8 @@ const SPACE_EVERY: Duration = Duration::from_millis(20);
 const STOP_EVERY: Duration = Duration::from_millis(200);
 /// How often claims that have expired are removed.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
+/// How often audit entries that are too old are removed.
+const AUDIT_EVERY: Duration = Duration::from_secs(3600);
 /// Bounds of a log's memtable.
 const LOG_BUFFER_BYTES_MIN: usize = 4 << 20;
 const LOG_BUFFER_BYTES_MAX: usize = 256 << 20;
@@ -125,6 +129,7 @@ impl Core {
         load_claims(&index, &catalog, &claims)?;
         let audit = AuditRules {
             rows_max: options.audit_rows_max,
+            age_max_ms: millis(options.audit_age_max),
             actor: options.actor.clone(),
         };
         let how = (options.wait_max, options.closures_twice);
@@ -133,6 +138,7 @@ impl Core {
         let doubts = Doubts::new(options.doubts);
         let committer = Committer::new(index, catalog, claims, doubts, duplicates, how, audit);
         committer.load_prepared()?;
+        committer.dead.load(&committer.index)?;
         let watch = options.surge.as_ref();
         let watch = watch.map(|hook| Watch::start(hook, options.surge_interval, &committer));
         let core = Core {
@@ -155,6 +161,8 @@ impl Core {
             space_checked: Mutex::new(Stopwatch::start()),
             stop_checked: Mutex::new(Stopwatch::start()),
             claims_swept: Mutex::new(Stopwatch::start()),
+            audit_swept: Mutex::new(Stopwatch::start()),
+            top_kept: Mutex::new(Stopwatch::start()),
             watch: watch.transpose()?,
             _lock: opened.lock,
         };
@@ -225,6 +233,7 @@ impl Core {
         stats.background.threads = shared.pool.threads() as u64;
         stats.recovered_short = self.recovered_short;
         stats.approximate_bytes = self.approximates.bytes();
+        stats.top = self.top()?;
         Ok(stats)
     }
 
@@ -235,10 +244,13 @@ impl Core {
         }
     }
 
-    /// Where duplicates come from, if that is counted.
-    pub(crate) fn top(&self) -> Option<Top> {
-        let duplicates = self.committer.duplicates.as_ref()?;
-        Some(duplicates.top(self.index().time.now_ms()))
+    /// Where duplicates come from, if that is counted: by this store, or by the one looked at.
+    pub(crate) fn top(&self) -> Result<Option<Top>> {
+        if self.index().poison.is_reader() {
+            return self.committer.kept_top();
+        }
+        let duplicates = self.committer.duplicates.as_ref();
+        Ok(duplicates.map(|d| d.top(self.index().time.now_ms())))
     }
 
     pub(crate) fn checkpoint(&self, dir: &Path) -> Result<()> {
@@ -267,6 +279,8 @@ impl Core {
                 let now_ms = self.index().time.now_ms();
                 let home = self.index().engine.home();
                 let saved = self.approximates.close(home, now_ms);
+                // Its own loss is none, and what keeps it from being written is told by the close.
+                let _ = self.committer.keep_top();
                 self.committer.close().and(saved)
             }
             #[cfg(feature = "testing")]
@@ -301,8 +315,13 @@ impl Core {
         closed
     }
 
+    /// Whether there is something to sweep or to keep.
     fn sweep_is_due(&self) -> bool {
-        self.committer.claims.len() > 0 && self.claims_swept.lock().elapsed() >= SWEEP_EVERY
+        let claims =
+            self.committer.claims.len() > 0 && self.claims_swept.lock().elapsed() >= SWEEP_EVERY;
+        let top =
+            self.committer.duplicates.is_some() && self.top_kept.lock().elapsed() >= TOP_EVERY;
+        claims || top || self.audit_swept.lock().elapsed() >= AUDIT_EVERY
     }
 
     fn wait_unused(self: Arc<Self>, by: Instant) -> Result<()> {
@@ -419,6 +438,16 @@ impl Background for Core {
             && let Err(error) = self.committer.sweep_claims()
         {
             log::warn!("expired claims were not removed: {error}");
+        }
+        if self.top_kept.lock().restart_after(TOP_EVERY)
+            && let Err(error) = self.committer.keep_top()
+        {
+            log::warn!("the top sources were not written: {error}");
+        }
+        if self.audit_swept.lock().restart_after(AUDIT_EVERY)
+            && let Err(error) = self.committer.expire_audit()
+        {
+            log::warn!("audit entries that are too old were not removed: {error}");
         }
         // Kept in `stopped`, for `health()` and for callers that wait for room.
         let _ = self.index().maintain();

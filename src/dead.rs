@@ -60,7 +60,7 @@ impl Iterator for DeadLetters {
     }
 }
 
-fn letter(id: &[u8], row: DeadRow) -> DeadLetter {
+pub(crate) fn letter(id: &[u8], row: DeadRow) -> DeadLetter {
     let time = |ms| UNIX_EPOCH + Duration::from_millis(ms);
     DeadLetter {
         id: Bytes::copy_from_slice(id),

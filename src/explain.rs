@@ -5,10 +5,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 
+use crate::claim::ClaimEntry;
+use crate::claims::{DeadRow, claim_key};
 use crate::commit::check_id;
+use crate::dead::{DeadLetter, letter};
 use crate::error::{Error, Result};
-use crate::id::Id;
-use crate::index::{FOR_EVER_MS, State};
+use crate::id::{Id, PayloadKey};
+use crate::index::{Book, FOR_EVER_MS, State};
 use crate::scope::{Scan, Scope};
 use crate::verdict::Sighting;
 
@@ -38,6 +41,34 @@ pub enum Tier {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Explanation {
+    /// Its record, also one that has expired or was forgotten, as long as it is there.
+    pub record: Option<RecordFound>,
+    /// Its claim: somebody works on it, it waits for an attempt, or its outcome is unknown. It
+    /// outranks the record.
+    pub claim: Option<ClaimEntry>,
+    /// Its dead letter.
+    pub dead_letter: Option<DeadLetter>,
+}
+
+impl Explanation {
+    /// Whether a repeat is not first seen: it has a record that is remembered, or a claim.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.claim.is_some() || self.remembered().is_some()
+    }
+
+    /// Its record, if it is remembered.
+    #[must_use]
+    pub fn remembered(&self) -> Option<&RecordFound> {
+        let record = self.record.as_ref();
+        record.filter(|record| record.state == RecordState::Remembered)
+    }
+}
+
+/// The record that stands for an id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecordFound {
     /// Whether it is remembered.
     pub state: RecordState,
     /// When it was first seen, from where, and whether it was refused then.
@@ -63,13 +94,14 @@ pub(crate) fn moment(ms: u64) -> Option<SystemTime> {
 }
 
 impl Scope {
-    /// Everything that is known of an id now, also of one whose record has expired or was
-    /// forgotten but is still there. `None`: there is no record. Like
-    /// [`peek`](Scope::peek) it decides nothing.
+    /// Everything that is known of an id now: its record, also one that has expired or was
+    /// forgotten but is still there, its claim, and its dead letter. Like
+    /// [`peek`](Scope::peek) it decides nothing. The three are read one after another: of an id
+    /// that is being worked on they may be of two moments.
     ///
     /// # Errors
     /// `Invalid` for a missing, empty or oversize id; `Damaged`, `Closed`.
-    pub fn explain<'a>(&self, id: impl Into<Id<'a>>) -> Result<Option<Explanation>> {
+    pub fn explain<'a>(&self, id: impl Into<Id<'a>>) -> Result<Explanation> {
         let core = self.shared.core()?;
         let id = id.into();
         if let Some(bad) = check_id(&id, &self.used.policy) {
@@ -78,9 +110,9 @@ impl Scope {
         self.check_not_dropped()?;
         let bytes = id.bytes.unwrap_or_default();
         let found = core.committer.explain(&self.used.state, bytes)?;
-        Ok(found.map(|found| {
+        let record = found.map(|found| {
             let meta = &found.hit.meta;
-            Explanation {
+            RecordFound {
                 state: match meta.state {
                     State::Seen if meta.is_duplicate_at(found.now_ms) => RecordState::Remembered,
                     State::Seen => RecordState::Expired,
@@ -98,7 +130,29 @@ impl Scope {
                 retention_version: meta.stamp.version,
                 supersedes: meta.over,
             }
-        }))
+        });
+        let number = self.used.state.number;
+        let key = claim_key(number, bytes);
+        let (now_ms, mono_ms) = (core.index().time.now_ms(), core.index().time.mono_ms());
+        let claim = core.committer.claims.get(&key);
+        let claim = claim
+            .filter(|claim| claim.row.expiry_ms > now_ms)
+            .map(|claim| {
+                let is_of_dead_run = !core.committer.claims.is_of_this_run(claim.row.nonce);
+                ClaimEntry::new(bytes.to_vec(), &claim, mono_ms, is_of_dead_run)
+            });
+        let dead = match core.index().book(Book::Dead) {
+            Some(family) => {
+                let row = family.get(&key)?;
+                row.map(|row| DeadRow::decode(&row)).transpose()?
+            }
+            None => None,
+        };
+        Ok(Explanation {
+            record,
+            claim,
+            dead_letter: dead.map(|row| letter(bytes, row)),
+        })
     }
 
     /// As [`Scope::scan`], with each id's expiry: what an export needs.
@@ -106,7 +160,8 @@ impl Scope {
     /// # Errors
     /// As [`Scope::scan`].
     pub fn records(&self, range: impl RangeBounds<SystemTime>) -> Result<Records> {
-        Ok(Records(self.scan(range)?))
+        let key = self.payload_key()?;
+        Ok(Records(self.scan(range)?, key))
     }
 }
 
@@ -120,20 +175,27 @@ pub struct Record {
     pub seen: Sighting,
     /// When its retention is over; `None`: never.
     pub expires_at: Option<SystemTime>,
+    /// The fingerprint of its payload ([`Id::payload`]) and the key it was made with, if it has
+    /// one.
+    ///
+    /// [`Id::payload`]: crate::Id::payload
+    pub fingerprint: Option<([u8; 16], PayloadKey)>,
 }
 
 /// Remembered ids with all that is known of them; see [`Scope::records`].
-pub struct Records(Scan);
+pub struct Records(Scan, PayloadKey);
 
 impl Iterator for Records {
     type Item = Result<Record>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let step = self.0.step_whole().transpose()?;
-        Some(step.map(|(id, seen, expiry_ms)| Record {
-            id,
-            seen,
-            expires_at: moment(expiry_ms),
+        let key = self.1;
+        Some(step.map(|whole| Record {
+            id: whole.id,
+            seen: whole.seen,
+            expires_at: moment(whole.expiry_ms),
+            fingerprint: whole.fingerprint.map(|print| (print, key)),
         }))
     }
 }

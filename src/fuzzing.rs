@@ -6,7 +6,7 @@
 use crate::catalog::outbox::outbox_again;
 use crate::catalog::{scope_again, sequences_again, table_again};
 use crate::claims::{claim_again, dead_again};
-use crate::commit::audit_again;
+use crate::commit::{audit_again, top_again};
 use crate::engine::Rep;
 use crate::error::Result;
 use crate::index::fuzzing as index;
@@ -69,11 +69,13 @@ pub enum Stored {
     Prepared,
     /// How one ended.
     Ended,
+    /// The top sources of duplicates as they are kept.
+    Top,
 }
 
 impl Stored {
     /// All of them.
-    pub const ALL: [Stored; 24] = [
+    pub const ALL: [Stored; 25] = [
         Stored::Log,
         Stored::LogNumber,
         Stored::Page,
@@ -98,6 +100,7 @@ impl Stored {
         Stored::OutboxPoint,
         Stored::Prepared,
         Stored::Ended,
+        Stored::Top,
     ];
 
     /// Whether one value has one form, so that what was read and is written again has the same
@@ -131,6 +134,7 @@ pub fn again(stored: Stored, bytes: &[u8]) -> Option<(String, Vec<u8>)> {
             Some((format!("{position:?}"), position.encode()))
         }
         Stored::Audit => audit_again(bytes),
+        Stored::Top => top_again(bytes),
         Stored::Claim => claim_again(bytes),
         Stored::DeadLetter => dead_again(bytes),
         Stored::Sequences => sequences_again(bytes),

@@ -135,3 +135,29 @@ impl<'a, T: AsRef<[u8]> + ?Sized> From<Option<&'a T>> for Id<'a> {
         Id::of(bytes.map(AsRef::as_ref))
     }
 }
+
+/// The key of a scope's payload fingerprints; see
+/// [`Scope::payload_key`](crate::Scope::payload_key). Who knows it can make two payloads of one
+/// fingerprint.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct PayloadKey(pub(crate) u64);
+
+impl PayloadKey {
+    /// The key as bytes, to be kept with fingerprints.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; 8] {
+        self.0.to_le_bytes()
+    }
+
+    /// The key of these bytes.
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; 8]) -> PayloadKey {
+        PayloadKey(u64::from_le_bytes(bytes))
+    }
+}
+
+impl std::fmt::Debug for PayloadKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("PayloadKey")
+    }
+}

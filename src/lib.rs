@@ -128,14 +128,14 @@ pub use dead::{DeadLetter, DeadLetters};
 #[cfg(feature = "testing")]
 pub use engine::{Injected, Injection, Place};
 pub use error::{Error, ErrorKind, Recorded, Result};
-pub use explain::{Explanation, Record, RecordState, Records, Tier};
+pub use explain::{Explanation, Record, RecordFound, RecordState, Records, Tier};
 pub use export::{METRICS, Metric, MetricKind, prometheus};
 pub use handler::{
     Begun, Failed, FailureKind, Handled, Handler, HandlerError, Message, Source, Work,
 };
-pub use id::Id;
+pub use id::{Id, PayloadKey};
 pub use id_time::{IdTime, OnLate};
-pub use import::Imported;
+pub use import::{Imported, Past};
 pub use key::{Key, KeyError, Part, Parts, header};
 pub use mode::{Mode, OnStoreError};
 pub use options::{Durability, Options};
@@ -157,9 +157,9 @@ pub use resources::Resources;
 pub use scope::{Scan, Scope};
 pub use sequences::{ProducerState, Sequences};
 pub use stats::{
-    AsOf, BackgroundStats, ClaimStats, DurationStats, FilterStats, GenerationStats, Health,
-    OutboxStats, PreparedStats, ScopeStats, SequenceStats, Stats, SurgeStats, TierStats, TimeStats,
-    Top, TopEntry, VerdictStats,
+    AsOf, BackgroundStats, ClaimGroup, ClaimStates, ClaimStats, DurationStats, FilterStats,
+    GenerationStats, Health, OutboxStats, PreparedStats, ScopeStats, SequenceStats, Stats,
+    SurgeStats, TierStats, TimeStats, Top, TopEntry, TopSource, VerdictStats,
 };
 #[cfg(feature = "testing")]
 pub use store::NextCommit;

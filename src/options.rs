@@ -53,6 +53,7 @@ pub struct Options {
     pub(crate) accept_recovered_short: bool,
     pub(crate) free_bytes_min: u64,
     pub(crate) audit_rows_max: u64,
+    pub(crate) audit_age_max: Duration,
     pub(crate) actor: Option<String>,
     pub(crate) batch_items_max: usize,
     pub(crate) batch_bytes_max: usize,
@@ -97,6 +98,7 @@ impl Options {
             accept_recovered_short: false,
             free_bytes_min: 64 << 20,
             audit_rows_max: 1_000_000,
+            audit_age_max: crate::policy::days(731),
             actor: None,
             batch_items_max: 100_000,
             batch_bytes_max: 64 << 20,
@@ -176,6 +178,13 @@ impl Options {
     /// whoever must keep them exports them in time.
     pub fn audit_rows_max(mut self, rows: u64) -> Options {
         self.audit_rows_max = rows;
+        self
+    }
+
+    /// How old an entry of the audit gets; a day or more, default two years. Older ones go with the
+    /// next audited act or within an hour, and are counted as those that are too many.
+    pub fn audit_age_max(mut self, age: Duration) -> Options {
+        self.audit_age_max = age;
         self
     }
 
@@ -347,6 +356,10 @@ impl Options {
         check(
             self.audit_rows_max >= 1000,
             "audit_rows_max must be 1,000 or more",
+        );
+        check(
+            self.audit_age_max >= Duration::from_secs(86_400),
+            "audit_age_max must be a day or more",
         );
         check(
             self.actor

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::clock::millis;
 use crate::error::{Error, Result};
+use crate::id::PayloadKey;
 use crate::id_time::{IdTime, OnLate, OwnTime};
 use crate::mode::{Mode, OnStoreError};
 
@@ -102,6 +103,7 @@ pub struct Policy {
     pub(crate) on_unknown: OnUnknown,
     pub(crate) takes_over_dead_runs: bool,
     pub(crate) payloads: bool,
+    pub(crate) payload_key: Option<u64>,
     pub(crate) results: bool,
     pub(crate) result_bytes_max: usize,
     pub(crate) id_time: Option<IdTime>,
@@ -132,6 +134,7 @@ impl Policy {
             on_unknown: OnUnknown::default(),
             takes_over_dead_runs: false,
             payloads: false,
+            payload_key: None,
             results: false,
             result_bytes_max: 4096,
             id_time: None,
@@ -216,6 +219,18 @@ impl Policy {
     /// a scope opts in have no fingerprint and are not compared. Not stored.
     pub fn payloads(mut self) -> Policy {
         self.payloads = true;
+        self
+    }
+
+    /// Makes the scope with the payload key of another one ([`Scope::payload_key`]), so that
+    /// fingerprints that are imported from there ([`Past::fingerprint`]) can be compared with
+    /// payloads here. It belongs to the scope from its making on; a scope that has another one is
+    /// `Invalid`. Default: the store's own.
+    ///
+    /// [`Scope::payload_key`]: crate::Scope::payload_key
+    /// [`Past::fingerprint`]: crate::Past::fingerprint
+    pub fn payload_key(mut self, key: PayloadKey) -> Policy {
+        self.payload_key = Some(key.0);
         self
     }
 

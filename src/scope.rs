@@ -13,7 +13,7 @@ use crate::commit::{Amended, Amendment, Draft, ScopeUse, Telling, check_id, sigh
 use crate::error::{Error, ErrorKind, Result};
 use crate::handler::{Handler, Source};
 use crate::id::Id;
-use crate::index::{Hit, IdScan, Slice};
+use crate::index::{Extras, Fingerprint, Hit, IdScan, Slice};
 use crate::mode::{Mode, OnStoreError, Switched};
 use crate::options::Durability;
 use crate::policy::Retention;
@@ -156,7 +156,10 @@ impl Scope {
         })
     }
 
-    fn with_draft<T>(&self, run: impl FnOnce(&Core, &mut Draft) -> Result<T>) -> Result<T> {
+    pub(crate) fn with_draft<T>(
+        &self,
+        run: impl FnOnce(&Core, &mut Draft) -> Result<T>,
+    ) -> Result<T> {
         let core = self.shared.core()?;
         let mut draft = DRAFT.with_borrow_mut(std::mem::take);
         draft.clear();
@@ -328,13 +331,21 @@ pub struct Scan {
     range: (Bound<u64>, Bound<u64>),
 }
 
+/// A remembered id with all that is kept of it.
+pub(crate) struct Whole {
+    pub(crate) id: Bytes,
+    pub(crate) seen: Sighting,
+    pub(crate) expiry_ms: u64,
+    pub(crate) fingerprint: Option<Fingerprint>,
+}
+
 impl Scan {
     fn step(&mut self) -> Result<Option<(Bytes, Sighting)>> {
-        Ok(self.step_whole()?.map(|(id, seen, _)| (id, seen)))
+        Ok(self.step_whole()?.map(|whole| (whole.id, whole.seen)))
     }
 
-    /// The next id with its sighting and its expiry.
-    pub(crate) fn step_whole(&mut self) -> Result<Option<(Bytes, Sighting, u64)>> {
+    /// The next id with all that is kept of it.
+    pub(crate) fn step_whole(&mut self) -> Result<Option<Whole>> {
         while let Some(record) = self.ids.next()? {
             if !record.meta.is_duplicate_at(self.now_ms) {
                 continue;
@@ -351,8 +362,12 @@ impl Scan {
             };
             let seen = sighting(&hit, &self.versions);
             if self.range.contains(&since_epoch(seen.first_seen_at())) {
-                let expiry_ms = record.meta.expiry_ms;
-                return Ok(Some((Bytes::from(record.id), seen, expiry_ms)));
+                return Ok(Some(Whole {
+                    fingerprint: record.extras().and_then(|e| Extras::decode(e).payload),
+                    expiry_ms: record.meta.expiry_ms,
+                    id: Bytes::from(record.id),
+                    seen,
+                }));
             }
         }
         Ok(None)

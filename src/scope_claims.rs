@@ -14,6 +14,7 @@ use crate::index::Book;
 use crate::scope::Scope;
 use crate::store::Core;
 use crate::verdict::{BadId, Verdict};
+use crate::why::{Grounds, Why};
 
 impl Scope {
     /// Takes an id for work whose effect lies outside the store: a call to another system,
@@ -163,8 +164,8 @@ impl Scope {
     ///
     /// # Errors
     /// As [`Scope::forget`].
-    pub fn redrive<'a>(&self, id: impl Into<Id<'a>>, why: &str) -> Result<bool> {
-        self.by_hand(&id.into(), why, ClaimOp::Redrive(why.to_string()))
+    pub fn redrive<'a, 'w>(&self, id: impl Into<Id<'a>>, why: impl Into<Why<'w>>) -> Result<bool> {
+        self.by_hand(&id.into(), &why.into(), ClaimOp::Redrive)
     }
 
     /// Removes a dead letter for good; `why` goes into the audit. The id stays dead-lettered for
@@ -172,8 +173,8 @@ impl Scope {
     ///
     /// # Errors
     /// As [`Scope::forget`].
-    pub fn purge<'a>(&self, id: impl Into<Id<'a>>, why: &str) -> Result<bool> {
-        self.by_hand(&id.into(), why, ClaimOp::Purge(why.to_string()))
+    pub fn purge<'a, 'w>(&self, id: impl Into<Id<'a>>, why: impl Into<Why<'w>>) -> Result<bool> {
+        self.by_hand(&id.into(), &why.into(), ClaimOp::Purge)
     }
 
     /// Says what became of an effect whose outcome was unknown; `why` goes into the audit. False
@@ -181,26 +182,33 @@ impl Scope {
     ///
     /// # Errors
     /// As [`Scope::forget`].
-    pub fn decide<'a>(&self, id: impl Into<Id<'a>>, what: Decided, why: &str) -> Result<bool> {
+    pub fn decide<'a, 'w>(
+        &self,
+        id: impl Into<Id<'a>>,
+        what: Decided,
+        why: impl Into<Why<'w>>,
+    ) -> Result<bool> {
         let settlement = match what {
             Decided::Done => Settlement::Done,
             Decided::Failed => Settlement::Failed,
             Decided::Retry => Settlement::Retry,
         };
-        self.by_hand(
-            &id.into(),
-            why,
-            ClaimOp::Decide(settlement, why.to_string()),
-        )
+        self.by_hand(&id.into(), &why.into(), |why| {
+            ClaimOp::Decide(settlement, why)
+        })
     }
 
-    fn by_hand(&self, id: &Id<'_>, why: &str, op: ClaimOp) -> Result<bool> {
+    fn by_hand(
+        &self,
+        id: &Id<'_>,
+        why: &Why<'_>,
+        op: impl FnOnce(Grounds) -> ClaimOp,
+    ) -> Result<bool> {
         if let Some(bad) = check_id(id, &self.used.policy) {
             return Err(Error::invalid(bad.to_string()));
         }
-        if why.is_empty() {
-            return Err(Error::invalid("what is done by hand needs a reason"));
-        }
+        why.check("what is done by hand")?;
+        let op = op(Grounds::of(why));
         let core = self.shared.core()?;
         core.committer.flush_buffer()?;
         core.committer.expect_claims(&self.used.state)?;

@@ -8,7 +8,7 @@ use crate::mode::{Mode, OnStoreError};
 
 mod measured;
 
-pub use measured::{DurationStats, SurgeStats, TimeStats, Top, TopEntry};
+pub use measured::{DurationStats, SurgeStats, TimeStats, Top, TopEntry, TopSource};
 
 /// A store's counters and sizes, since it was opened unless said otherwise.
 #[derive(Clone, Debug)]
@@ -186,6 +186,14 @@ pub struct ClaimStats {
     pub renewed: u64,
     /// Calls that found their claim lost.
     pub lost: u64,
+    /// Claims taken that were no first attempt.
+    pub repeated: u64,
+    /// Dead letters redriven.
+    pub redriven: u64,
+    /// Dead letters purged.
+    pub purged: u64,
+    /// Unknown outcomes decided.
+    pub decided: u64,
 }
 
 impl VerdictStats {
@@ -273,6 +281,48 @@ pub struct ScopeStats {
     pub on_store_error: OnStoreError,
     /// Effects that a handler made without a claim, since the store had failed.
     pub failed_open: u64,
+    /// Its claims by state; `None` if it never had one since the open.
+    pub claims: Option<ClaimStates>,
+    /// Its dead letters.
+    pub dead_letters: u64,
+}
+
+/// The claims of a scope by state. Those that have expired count until they are swept, once a
+/// minute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClaimStates {
+    /// Somebody works on them.
+    pub held: ClaimGroup,
+    /// Their lease ran out, and nobody has taken them over.
+    pub lapsed: ClaimGroup,
+    /// An attempt ended without an outcome; they wait for the next one.
+    pub waiting: ClaimGroup,
+    /// Their outcome is unknown, and somebody must decide
+    /// ([`Scope::decide`](crate::Scope::decide)).
+    pub unknown: ClaimGroup,
+}
+
+impl ClaimStates {
+    /// Each by the name it is exported under.
+    pub(crate) fn named(&self) -> [(&'static str, ClaimGroup); 4] {
+        [
+            ("held", self.held),
+            ("lapsed", self.lapsed),
+            ("waiting", self.waiting),
+            ("unknown", self.unknown),
+        ]
+    }
+}
+
+/// Claims in one state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClaimGroup {
+    /// How many.
+    pub count: u64,
+    /// How long ago the first of them was first claimed; zero if there are none.
+    pub oldest: Duration,
 }
 
 /// One outbox. The numbers are exact, and of its whole life.

@@ -329,6 +329,7 @@ impl Store {
         let core = self.shared.core()?;
         core.committer.flush_buffer()?;
         core.look_for_surges();
+        core.committer.keep_top()?;
         core.committer.index.seal_now()
     }
 
@@ -341,7 +342,8 @@ impl Store {
         let core = self.shared.core()?;
         core.committer.flush_buffer()?;
         core.committer.index.compact_now()?;
-        core.committer.sweep_claims()
+        core.committer.sweep_claims()?;
+        core.committer.expire_audit()
     }
 
     /// Makes a consistent copy of the store in a new directory: ids, rows and resume points of

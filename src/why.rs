@@ -47,6 +47,33 @@ impl<'a> Why<'a> {
     }
 }
 
+/// The same, for an act that is handed on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Grounds {
+    text: String,
+    who: Option<String>,
+}
+
+impl Grounds {
+    pub(crate) fn of(why: &Why<'_>) -> Grounds {
+        Grounds {
+            text: why.text.to_string(),
+            who: why.who.map(str::to_string),
+        }
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(crate) fn why(&self) -> Why<'_> {
+        Why {
+            text: &self.text,
+            who: self.who.as_deref(),
+        }
+    }
+}
+
 impl<'a> From<&'a str> for Why<'a> {
     fn from(text: &'a str) -> Why<'a> {
         Why::new(text)

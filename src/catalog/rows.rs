@@ -2,8 +2,9 @@
 //!
 //! They are in the `meta` family, each written with sync before it is used:
 //! ```text
-//! scope/<u16 BE>   flags u8 (1: dropped, 2: own time) | classes u32 | versions u8 | version*
-//!                  | own time, 19 bytes, if flagged | name
+//! scope/<u16 BE>   flags u8 (1: dropped, 2: own time, 4: payload key) | classes u32
+//!                  | versions u8 | version*
+//!                  | own time, 19 bytes, if flagged | payload key u64, if flagged | name
 //! version          form u8 (0 fixed, 1 sliding, 2 for ever) | ms u64 | cap u64
 //! table/<u32 BE>   flags u8 (1: dropped, 2: guarded, 4: outbox) | name
 //! ```
@@ -25,6 +26,7 @@ const SCOPE_PREFIX: &[u8] = b"scope/";
 const TABLE_PREFIX: &[u8] = b"table/";
 const DROPPED: u8 = 1;
 const OWN_TIME: u8 = 2;
+const PAYLOAD_KEY: u8 = 4;
 const GUARDED: u8 = 2;
 const OUTBOX: u8 = 4;
 
@@ -71,7 +73,8 @@ impl ScopeState {
     ) -> (Vec<u8>, Vec<u8>) {
         let key = [SCOPE_PREFIX, &self.number.to_be_bytes()].concat();
         let own_time = self.own_time.map_or(0, |_| OWN_TIME);
-        let mut value = vec![own_time | if dropped { DROPPED } else { 0 }];
+        let key_flag = self.payload_key.map_or(0, |_| PAYLOAD_KEY);
+        let mut value = vec![own_time | key_flag | if dropped { DROPPED } else { 0 }];
         value.extend_from_slice(&classes.to_le_bytes());
         value.push(u8::try_from(versions.len()).unwrap_or(u8::MAX));
         for version in versions {
@@ -87,6 +90,9 @@ impl ScopeState {
         if let Some(own) = &self.own_time {
             value.extend_from_slice(&own.encode());
         }
+        if let Some(payload_key) = self.payload_key {
+            value.extend_from_slice(&payload_key.to_le_bytes());
+        }
         value.extend_from_slice(self.name.as_bytes());
         (key, value)
     }
@@ -95,7 +101,7 @@ impl ScopeState {
         let (&flags, rest) = value.split_first()?;
         let (classes, rest) = rest.split_first_chunk::<4>()?;
         let (&count, mut rest) = rest.split_first()?;
-        if flags & !(DROPPED | OWN_TIME) != 0 || count == 0 {
+        if flags & !(DROPPED | OWN_TIME | PAYLOAD_KEY) != 0 || count == 0 {
             return None;
         }
         let mut versions = Vec::with_capacity(count.into());
@@ -125,12 +131,19 @@ impl ScopeState {
             own_time = Some(own);
             rest = r;
         }
+        let mut payload_key = None;
+        if flags & PAYLOAD_KEY != 0 {
+            let (key, r) = rest.split_first_chunk::<8>()?;
+            payload_key = Some(u64::from_le_bytes(*key));
+            rest = r;
+        }
         Some(ScopeState {
             number,
             name: String::from_utf8(rest.to_vec()).ok()?,
             versions: RwLock::new(versions.into()),
             classes: AtomicU32::new(u32::from_le_bytes(*classes)),
             own_time,
+            payload_key,
             dropped: AtomicBool::new(flags & DROPPED != 0),
             claimed: AtomicBool::new(false),
             tally: Tally::default(),
@@ -205,7 +218,7 @@ pub(crate) fn scope_again(bytes: &[u8]) -> Option<(String, Vec<u8>)> {
     let (number, value) = bytes.split_first_chunk::<2>()?;
     let scope = ScopeState::decode(u16::from_be_bytes(*number), value)?;
     let versions = scope.versions();
-    let own = scope.own_time;
+    let own = (scope.own_time, scope.payload_key);
     let shown = format!(
         "{:?} {versions:?} {:?} {own:?}",
         scope.name,
@@ -238,6 +251,7 @@ mod tests {
             versions: RwLock::new([Retention::Fixed { ms: 5 }].into()),
             classes: AtomicU32::new(0),
             own_time: None,
+            payload_key: None,
             dropped: AtomicBool::new(false),
             claimed: AtomicBool::new(false),
             tally: Tally::default(),
@@ -278,8 +292,14 @@ mod tests {
             ScopeState::decode(1, &long).is_none(),
             "longer than any policy"
         );
+        let mut keyed = value.clone();
+        keyed[0] |= 4;
+        keyed.splice(value.len() - 1..value.len() - 1, number(9));
+        let read = ScopeState::decode(0x0102, &keyed).unwrap();
+        assert_eq!((read.name.as_str(), read.payload_key), ("s", Some(9)));
+        assert_eq!(read.row(&versions, 0x8000_0001, true).1, keyed);
         let mut flags = value.clone();
-        flags[0] = 4;
+        flags[0] = 8;
         assert!(ScopeState::decode(1, &flags).is_none(), "unknown flags");
         assert!(
             decode_table(&[0xff; 4], b"\x02t").is_none(),
@@ -310,6 +330,7 @@ mod tests {
             versions: RwLock::new([Retention::Fixed { ms: 5 }].into()),
             classes: AtomicU32::new(4),
             own_time: Some(own),
+            payload_key: None,
             dropped: AtomicBool::new(false),
             claimed: AtomicBool::new(false),
             tally: Tally::default(),

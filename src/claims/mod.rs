@@ -8,12 +8,15 @@
 //! | --- | --- |
 //! | `row` | a claim as it is stored |
 //! | `table` | all claims in memory, asked before the index |
+//! | `census` | how many there are in which state |
 //! | `dead` | a dead letter as it is stored |
 
+mod census;
 mod dead;
 mod row;
 mod table;
 
+pub(crate) use census::Group;
 pub(crate) use dead::DeadRow;
 pub(crate) use row::{ClaimRow, Nonce, Phase, claim_key, id_of, scope_of};
 pub(crate) use table::{Change, Claims, Entry, Standing};

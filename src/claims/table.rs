@@ -7,6 +7,8 @@
 //!   gives each what is left by effective time, at most its lease.
 //! - W4: what has expired by effective time means nothing, whatever its phase.
 //!
+//! `census` counts them by scope and state, under the same lock.
+//!
 //! One lock, held for a look or a change. A claim costs a commit, mostly a synced one, so the lock
 //! is idle; and callers of scopes without claims never take it.
 
@@ -18,7 +20,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex};
 
-use super::row::{ClaimRow, Nonce, Phase};
+use super::census::{Census, Counted};
+use super::row::{ClaimRow, Nonce, Phase, scope_of};
 
 /// A claim in memory.
 #[derive(Debug)]
@@ -67,8 +70,33 @@ pub(crate) struct Claims {
     run: u64,
     serials: AtomicU64,
     claims_max: usize,
-    entries: Mutex<HashMap<Box<[u8]>, Arc<Entry>>>,
+    inner: Mutex<Inner>,
     changed: Condvar,
+}
+
+#[derive(Default)]
+struct Inner {
+    entries: HashMap<Box<[u8]>, Arc<Entry>>,
+    /// By the scope's number.
+    census: HashMap<u16, Census>,
+}
+
+impl Inner {
+    fn put(&mut self, key: Box<[u8]>, entry: Arc<Entry>) {
+        let census = self.census.entry(scope_of(&key).unwrap_or_default());
+        let census = census.or_default();
+        census.add(&entry);
+        if let Some(before) = self.entries.insert(key, entry) {
+            census.remove(&before);
+        }
+    }
+
+    fn remove(&mut self, key: &[u8]) {
+        let census = self.census.get_mut(&scope_of(key).unwrap_or_default());
+        if let (Some(before), Some(census)) = (self.entries.remove(key), census) {
+            census.remove(&before);
+        }
+    }
 }
 
 impl Claims {
@@ -78,7 +106,7 @@ impl Claims {
             run,
             serials: AtomicU64::new(0),
             claims_max,
-            entries: Mutex::default(),
+            inner: Mutex::default(),
             changed: Condvar::new(),
         }
     }
@@ -93,7 +121,7 @@ impl Claims {
         };
         let until_mono_ms = mono_ms.saturating_add(left_ms);
         let entry = Arc::new(Entry { row, until_mono_ms });
-        self.entries.lock().insert(key, entry);
+        self.inner.lock().put(key, entry);
     }
 
     /// A new claim's nonce.
@@ -110,7 +138,7 @@ impl Claims {
     }
 
     pub(crate) fn get(&self, key: &[u8]) -> Option<Arc<Entry>> {
-        self.entries.lock().get(key).cloned()
+        self.inner.lock().entries.get(key).cloned()
     }
 
     /// # Errors
@@ -128,38 +156,45 @@ impl Claims {
         if changes.is_empty() {
             return;
         }
-        let mut entries = self.entries.lock();
+        let mut inner = self.inner.lock();
         for (key, entry) in changes {
             match entry {
-                Some(entry) => entries.insert(key.clone(), Arc::clone(entry)),
-                None => entries.remove(key),
-            };
+                Some(entry) => inner.put(key.clone(), Arc::clone(entry)),
+                None => inner.remove(key),
+            }
         }
-        drop(entries);
+        drop(inner);
         self.changed.notify_all();
     }
 
     /// Waits until an id's claim is not `before` any more, or until the time.
     pub(crate) fn wait_changed(&self, key: &[u8], before: &Arc<Entry>, until: Instant) {
-        let mut entries = self.entries.lock();
+        let mut inner = self.inner.lock();
         let is_same = |e: Option<&Arc<Entry>>| e.is_some_and(|e| Arc::ptr_eq(e, before));
-        while is_same(entries.get(key)) {
-            if self.changed.wait_until(&mut entries, until).timed_out() {
+        while is_same(inner.entries.get(key)) {
+            if self.changed.wait_until(&mut inner, until).timed_out() {
                 return;
             }
         }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.entries.lock().len()
+        self.inner.lock().entries.len()
+    }
+
+    /// A scope's claims by state, at a monotonic time.
+    pub(crate) fn count(&self, scope: u16, mono_ms: u64) -> Counted {
+        let mut inner = self.inner.lock();
+        let census = inner.census.get_mut(&scope);
+        census.map_or_else(Counted::default, |census| census.read(mono_ms))
     }
 
     /// The claims that a condition holds of, in the order of their keys.
     pub(crate) fn list(&self, of: impl Fn(&[u8], &Entry) -> bool) -> Vec<(Box<[u8]>, Arc<Entry>)> {
-        let entries = self.entries.lock();
-        let chosen = entries.iter().filter(|(key, entry)| of(key, entry));
+        let inner = self.inner.lock();
+        let chosen = inner.entries.iter().filter(|(key, entry)| of(key, entry));
         let mut chosen: Vec<_> = chosen.map(|(k, e)| (k.clone(), Arc::clone(e))).collect();
-        drop(entries);
+        drop(inner);
         chosen.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         chosen
     }

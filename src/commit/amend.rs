@@ -12,18 +12,19 @@ use std::sync::Arc;
 
 use crate::claims::{Standing, claim_key};
 use crate::engine::Rep;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::index::{
-    Book, Extras, FOR_EVER, FOR_EVER_MS, Hit, LogBuilder, Meta, Slice, Stamp, State,
+    Book, Ended, Extras, FOR_EVER, FOR_EVER_MS, Fingerprint, Hit, LogBuilder, Meta, Slice, Stamp,
+    State,
 };
 use crate::options::Durability;
-use crate::policy::Retention;
+use crate::policy::{RESULT_BYTES_MAX, Retention};
 use crate::sync::atomic::Ordering;
 use crate::why::Why;
 
 use super::audit::Audit;
 use super::decide::Decision;
-use super::draft::Draft;
+use super::draft::{Draft, DraftCaps};
 use super::item::Item;
 use super::need::Extent;
 use super::sighting::first_seen_ms;
@@ -36,6 +37,46 @@ pub(crate) enum Amendment {
     Forget { first_ms: Option<u64> },
     /// Record it as first seen then, if it isn't known.
     Record { first_ms: u64 },
+}
+
+/// What a record of the past carries beside the id's source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Carried<'a> {
+    pub(crate) source: Option<&'a str>,
+    pub(crate) result: Option<&'a [u8]>,
+    pub(crate) fingerprint: Option<Fingerprint>,
+    pub(crate) outcome: Outcome,
+}
+
+/// How an id of the past came to its record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    pub(crate) refused: bool,
+    pub(crate) ended: Ended,
+    pub(crate) attempt: u32,
+}
+
+impl Draft {
+    /// Gives an item what its record is to carry; that is kept whatever the policy.
+    pub(crate) fn carry(&mut self, item: u32, carried: &Carried<'_>, caps: DraftCaps) {
+        if *carried == Carried::default() {
+            return;
+        }
+        let result = carried.result.unwrap_or_default();
+        if result.len() > RESULT_BYTES_MAX {
+            let len = result.len();
+            let text = format!("a result has {len} bytes, more than {RESULT_BYTES_MAX}");
+            return self.fail(Error::invalid(text));
+        }
+        let result = carried.result.map(|bytes| self.push(bytes, caps));
+        let source = carried.source.map(Extras::shortened);
+        let source = source.map(|source| self.push(source.as_bytes(), caps));
+        let more = self.more_mut(item);
+        more.source = source;
+        more.result = result;
+        more.fingerprint = carried.fingerprint;
+        more.outcome = carried.outcome;
+    }
 }
 
 /// What became of it.
@@ -259,12 +300,19 @@ impl Committer {
         // The scope's own retention, given once more, is no retention of the id's own.
         let is_derived =
             retention.is_fixed() && ms == retention.longest_ms() && item.own_ms().is_none();
-        let source = item.source.as_ref().filter(|_| scope.policy.sources);
+        let more = draft.more(item);
+        let kept = item.source.as_ref().filter(|_| scope.policy.sources);
+        let source = more.and_then(|more| more.source.as_ref()).or(kept);
+        let outcome = more.map(|more| more.outcome).unwrap_or_default();
         let extras = Extras {
             first_seen_ms: (!is_derived).then_some(first_ms),
             source: source.and_then(|s| std::str::from_utf8(draft.get(s)).ok()),
-            payload: draft.more(item).and_then(|more| more.fingerprint),
-            ..Extras::default()
+            payload: more.and_then(|more| more.fingerprint),
+            result: draft.result(item, false),
+            refused: outcome.refused,
+            attempt: outcome.attempt,
+            ended: outcome.ended,
+            event_ms: None,
         };
         let mut bytes = Vec::new();
         extras.encode(&mut bytes);

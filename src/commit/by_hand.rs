@@ -5,6 +5,7 @@ use crate::claims::{ClaimRow, DeadRow, Nonce, Phase, Standing, claim_key};
 use crate::error::Result;
 use crate::index::{Book, Ended, Extras, Meta, State};
 use crate::verdict::Verdict;
+use crate::why::Grounds;
 
 use super::audit::Event;
 use super::claim_op::Settlement;
@@ -13,7 +14,7 @@ use super::settle::Settling;
 use super::sighting::first_seen_ms;
 
 impl<'s> Settling<'_, 's> {
-    fn dead_row(&self, item: &Item) -> Result<Option<DeadRow>> {
+    pub(super) fn dead_row(&self, item: &Item) -> Result<Option<DeadRow>> {
         let Some(family) = self.committer.index.book(Book::Dead) else {
             return Ok(None);
         };
@@ -27,11 +28,12 @@ impl<'s> Settling<'_, 's> {
         let scope = &self.draft.scopes[item.scope as usize].state;
         let key = claim_key(scope.number, self.draft.get(&item.id));
         self.rows.delete(family.number(), &key);
+        *self.dead.entry(scope.number).or_default() -= 1;
         Ok(())
     }
 
     /// Makes a dead-lettered id claimable again. Its attempts go on from where they were.
-    pub(super) fn redrive(&mut self, item: &Item, entry: usize, why: &str) -> Result<Verdict> {
+    pub(super) fn redrive(&mut self, item: &Item, entry: usize, why: &Grounds) -> Result<Verdict> {
         let now_ms = self.decision.now_ms;
         let claim = self
             .committer
@@ -79,17 +81,19 @@ impl<'s> Settling<'_, 's> {
             until_ms: 0,
             expiry_ms: 0,
             why: String::new(),
-            reference: dead.map(|d| d.reference).unwrap_or_default(),
+            reference: dead.as_ref().map_or_else(Vec::new, |d| d.reference.clone()),
             extras: kept,
         };
-        self.delete_dead(item)?;
+        if dead.is_some() {
+            self.delete_dead(item)?;
+        }
         self.free(item, row, "it was redriven", 0)?;
         self.audit(item, why, |scope, id| Event::Redrive { scope, id });
         Ok(Verdict::First(()))
     }
 
     /// Removes a dead letter; the id itself stays as it is.
-    pub(super) fn purge(&mut self, item: &Item, why: &str) -> Result<Verdict> {
+    pub(super) fn purge(&mut self, item: &Item, why: &Grounds) -> Result<Verdict> {
         if self.dead_row(item)?.is_none() {
             return Ok(Verdict::LeaseLost);
         }
@@ -105,7 +109,7 @@ impl<'s> Settling<'_, 's> {
         item: &Item,
         entry: usize,
         settlement: Settlement,
-        why: &str,
+        why: &Grounds,
     ) -> Result<Verdict> {
         let claim = self
             .committer
@@ -118,16 +122,16 @@ impl<'s> Settling<'_, 's> {
         match settlement {
             Settlement::Done => self.end(i, item, entry, Ended::Done, attempt)?,
             Settlement::Failed => self.end(i, item, entry, Ended::Failed, attempt)?,
-            Settlement::Retry => self.free(item, row, why, 0)?,
+            Settlement::Retry => self.free(item, row, why.text(), 0)?,
         }
         let outcome = settlement.name().to_string();
         self.audit(item, why, |scope, id| Event::Decided { scope, id, outcome });
         Ok(Verdict::First(()))
     }
 
-    fn audit(&mut self, item: &Item, why: &str, of: impl FnOnce(String, Vec<u8>) -> Event) {
+    fn audit(&mut self, item: &Item, why: &Grounds, of: impl FnOnce(String, Vec<u8>) -> Event) {
         let scope = self.draft.scopes[item.scope as usize].state.name.clone();
         let id = self.draft.get(&item.id).to_vec();
-        self.audits.push((of(scope, id), why.to_string()));
+        self.audits.push((of(scope, id), why.clone()));
     }
 }

@@ -183,6 +183,11 @@ impl Settling<'_, '_> {
     pub(super) fn put_dead(&mut self, item: &Item, dead: &DeadRow) -> Result<()> {
         let family = self.family(Book::Dead)?;
         let key = self.key(item, &item.id);
+        // One of an id that was forgotten since may be there still.
+        if self.dead_row(item)?.is_none() {
+            let scope = self.draft.scopes[item.scope as usize].state.number;
+            *self.dead.entry(scope).or_default() += 1;
+        }
         self.rows.put(family.number(), &key, &dead.encode());
         Ok(())
     }

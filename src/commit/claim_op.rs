@@ -7,6 +7,7 @@ use crate::catalog::ScopeState;
 use crate::claims::{Change, Nonce};
 use crate::error::{Error, Result};
 use crate::id::Id;
+use crate::why::Grounds;
 
 use super::Committer;
 use super::draft::{Draft, DraftCaps};
@@ -27,9 +28,9 @@ pub(crate) enum ClaimOp {
     Release(Nonce),
     Unknown(Nonce, String),
     /// By hand, with the reason.
-    Redrive(String),
-    Purge(String),
-    Decide(Settlement, String),
+    Redrive(Grounds),
+    Purge(Grounds),
+    Decide(Settlement, Grounds),
     /// The writes of work that was done without a claim of the id: by a scope that only observes.
     Unclaimed,
 }

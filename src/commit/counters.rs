@@ -1,5 +1,6 @@
 //! Counters of the tiers that gave answers, of commits, and of verdicts by scope.
 
+use crate::claims::Change;
 use crate::index::Tiers;
 use crate::meter::{Counts, DUPLICATE, FIRST, OBSERVED, kind_of};
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -23,6 +24,7 @@ macro_rules! counters {
 
 counters! {
     leases_lost, claims_taken, claims_completed, claims_failed, claims_retried, claims_renewed,
+    claims_repeated, claims_redriven, claims_purged, claims_decided,
     producers_evicted, unkeyed, undecided, forgotten,
     from_active, from_filters, from_disk, disk_missed, filter_probes, false_positives, unfiltered,
     commits, ids_written,
@@ -50,9 +52,12 @@ impl Counters {
         let is_lost = matches!(verdict, Verdict::LeaseLost);
         let counter = match op {
             ClaimOp::Take => &self.claims_taken,
-            ClaimOp::Redrive(_) | ClaimOp::Purge(_) | ClaimOp::Decide(..) | ClaimOp::Unclaimed => {
-                return;
-            }
+            // Lost is, of what is done by hand, that there was nothing to do.
+            ClaimOp::Redrive(_) | ClaimOp::Purge(_) | ClaimOp::Decide(..) if is_lost => return,
+            ClaimOp::Unclaimed => return,
+            ClaimOp::Redrive(_) => &self.claims_redriven,
+            ClaimOp::Purge(_) => &self.claims_purged,
+            ClaimOp::Decide(..) => &self.claims_decided,
             _ if is_lost => &self.leases_lost,
             ClaimOp::Renew(_) => &self.claims_renewed,
             ClaimOp::Complete(_) => &self.claims_completed,
@@ -60,6 +65,17 @@ impl Counters {
             ClaimOp::Retry(_) | ClaimOp::Release(_) | ClaimOp::Unknown(..) => &self.claims_retried,
         };
         add(counter, u64::from(is_lost || verdict.is_first()));
+    }
+
+    /// Counts a claim that was taken if it is no first attempt. It is a draft's only item.
+    pub(super) fn attempt(&self, draft: &Draft, changes: &[Change]) {
+        let op = draft.items.first().and_then(|item| draft.more(item));
+        let op = op.and_then(|more| more.claim.as_ref());
+        if matches!(op, Some(ClaimOp::Take)) {
+            let taken = changes.iter().filter_map(|(_, entry)| entry.as_ref());
+            let repeated = taken.filter(|entry| entry.row.attempt > 1).count();
+            add(&self.claims_repeated, repeated as u64);
+        }
     }
 
     pub(crate) fn commit(&self, ids: usize, unkeyed: u64) {
@@ -178,7 +194,8 @@ impl Committer {
         let repeated = items.filter(|(_, verdict)| verdict.is_duplicate());
         let sources = repeated.filter_map(|(item, _)| {
             let source = item.source.as_ref()?;
-            std::str::from_utf8(draft.get(source)).ok()
+            let source = std::str::from_utf8(draft.get(source)).ok()?;
+            Some((&*draft.scopes[item.scope as usize].state.name, source))
         });
         duplicates.add(now_ms, scopes.filter(|(_, n)| *n > 0), sources);
     }

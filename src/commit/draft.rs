@@ -239,7 +239,7 @@ impl Draft {
             ));
             return None;
         }
-        Some(scope.hash.payload(scope.state.number, body))
+        Some(scope.state.fingerprint(&scope.hash, body))
     }
 
     pub(super) fn check_remember(&mut self, id: &Id<'_>, policy: &Policy) -> Option<u64> {

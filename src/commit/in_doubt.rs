@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use crate::catalog::outbox;
-use crate::claims::claim_key;
+use crate::claims::{claim_key, scope_of};
 use crate::clock;
 use crate::engine::{Rep, failpoint};
 use crate::error::{Error, Result};
@@ -26,6 +26,7 @@ use crate::why::Why;
 
 use super::Committer;
 use super::audit::Audit;
+use super::dead_tally::{DeadChange, DeadTurn};
 use super::doubts::{Doubt, Found, has_ended};
 
 /// How a transaction is to end.
@@ -177,8 +178,14 @@ impl Committer {
         };
         let tally = why.map(|why| self.put_audit(&mut out, &audit, why));
         let tally = tally.transpose()?;
+        let change = match how {
+            End::Commit => self.dead_change(&row.writes)?,
+            End::Abort => DeadChange::new(),
+        };
+        let dead = self.put_dead_tally(&mut out, &change);
         failpoint!("prepare::ending");
         let n = self.append(&mut log, &mut out, Durability::Synced)?;
+        dead.into_iter().for_each(DeadTurn::written);
         failpoint!("prepare::ended");
         self.doubts.remember(&doubt.txn, ended, &gone);
         drop((tally, ending, room));
@@ -231,6 +238,24 @@ impl Committer {
             }
         }
         Ok(())
+    }
+
+    /// What the writes do to the numbers of dead letters. Their ids are held since the prepare, so the
+    /// letters are as they were then.
+    fn dead_change(&self, writes: &[Written<'_>]) -> Result<DeadChange> {
+        let mut change = DeadChange::new();
+        let letters = self.index.book(Book::Dead);
+        for write in writes.iter().filter(|write| write.to == To::Dead) {
+            let scope = scope_of(write.key);
+            let scope = scope.ok_or_else(|| Error::damaged("a dead letter of no scope"))?;
+            let was = match &letters {
+                Some(letters) => letters.get(write.key)?.is_some(),
+                None => false,
+            };
+            let by = i64::from(write.value.is_some()) - i64::from(was);
+            *change.entry(scope).or_default() += by;
+        }
+        Ok(change)
     }
 
     /// What of the writes memory has too. Their ids and locks are still held.

@@ -11,6 +11,7 @@ use crate::index::{Fingerprint, IdHash};
 use crate::policy::Policy;
 use crate::verdict::BadId;
 
+use super::amend::Outcome;
 use super::claim_op::{ClaimOp, DeadWrite};
 use super::write::Bytes;
 
@@ -67,6 +68,10 @@ pub(crate) struct More {
     pub(crate) refused_result: Option<Bytes>,
     /// The item is about its id's claim.
     pub(crate) claim: Option<ClaimOp>,
+    /// The source, of an item that records the past: kept whatever the policy.
+    pub(crate) source: Option<Bytes>,
+    /// How the id ended, of an item that records the past.
+    pub(super) outcome: Outcome,
     /// Where the payload can be read again.
     pub(crate) reference: Option<Bytes>,
     /// The message is given up if it is first seen, or if it is refused.

@@ -16,6 +16,7 @@ use crate::index::{Book, Index, LogBuilder};
 use crate::options::Durability;
 use crate::verdict::{Verdict, Verdicts};
 
+use super::dead_tally::{DeadChange, DeadTurn};
 use super::decide::{Decision, Held};
 use super::draft::Draft;
 use super::{Committer, keep_if_unknown};
@@ -179,20 +180,23 @@ impl Committer {
         let Some(family) = self.index.book(Book::Dead) else {
             return Ok(());
         };
-        let mut rows = Rep::default();
+        let (mut rows, mut change) = (Rep::default(), DeadChange::new());
         for row in family.rows(&scope.to_be_bytes()) {
             let (key, _) = row?;
             if scope_of(&key) != Some(scope) {
                 break;
             }
             rows.delete(family.number(), &key);
+            *change.entry(scope).or_default() -= 1;
         }
         if rows.is_empty() {
             return Ok(());
         }
         let level = Durability::Synced;
-        self.append(&mut LogBuilder::default(), &mut rows, level)
-            .map(drop)
+        let dead = self.put_dead_tally(&mut rows, &change);
+        self.append(&mut LogBuilder::default(), &mut rows, level)?;
+        dead.into_iter().for_each(DeadTurn::written);
+        Ok(())
     }
 
     /// Waits until an id's claim changes, or for so long at most. Leases run in the store's time,

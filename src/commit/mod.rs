@@ -19,6 +19,7 @@ mod by_hand;
 mod claim;
 mod claim_op;
 mod counters;
+mod dead_tally;
 mod decide;
 mod doubts;
 mod draft;
@@ -29,6 +30,7 @@ mod holds;
 mod in_doubt;
 mod inside;
 mod item;
+mod kept_top;
 mod lease;
 mod need;
 mod observe;
@@ -65,7 +67,7 @@ use crate::sync::{Mutex, RwLock};
 use crate::trace::span;
 use crate::verdict::{Verdict, Verdicts};
 
-pub(crate) use amend::{Amended, Amendment, Telling};
+pub(crate) use amend::{Amended, Amendment, Carried, Outcome as PastOutcome, Telling};
 #[cfg(feature = "testing")]
 pub(crate) use audit::audit_again;
 pub(crate) use audit::{AuditRow, Event};
@@ -76,6 +78,9 @@ pub(crate) use doubts::{Doubt, Doubts};
 pub(crate) use draft::{Draft, DraftCaps};
 pub(crate) use in_doubt::{End, Ended};
 pub(crate) use item::{ScopeUse, check_id};
+pub(crate) use kept_top::TOP_EVERY;
+#[cfg(feature = "testing")]
+pub(crate) use kept_top::top_again;
 pub(crate) use lease::{load_claims, owned, taken};
 pub(crate) use outbox::{RowId, Waiting};
 pub(crate) use sequences::SequencesUse;
@@ -86,9 +91,11 @@ pub(crate) use tx::TxState;
 pub(crate) use write::{Op, When, counter_bounds};
 
 use buffer::Buffer;
+use dead_tally::{DeadTally, DeadTurn};
 use decide::Held;
 use draft::Spare;
 use holds::{HoldError, Holds};
+use kept_top::KeptTop;
 use need::Extent;
 use queue::Queue;
 use sequences::Evicted;
@@ -106,6 +113,7 @@ pub(crate) struct Committer {
     sequence_tally: VerdictTally,
     /// Duplicates by source and scope, if asked for.
     pub(crate) duplicates: Option<Duplicates>,
+    kept_top: KeptTop,
     pub(crate) times: Times,
     pub(crate) wait_max: Duration,
     pub(crate) closures_twice: bool,
@@ -118,6 +126,8 @@ pub(crate) struct Committer {
     /// Held while audit rows are written.
     auditing: Mutex<()>,
     audit_rules: AuditRules,
+    /// Dead letters by scope.
+    pub(crate) dead: DeadTally,
     /// The last commit at open: no audit row of before has a serial above it.
     audits_from: u64,
     /// Read by every commit, written to drop a table.
@@ -149,6 +159,7 @@ impl Committer {
             counters: Counters::default(),
             sequence_tally: VerdictTally::default(),
             duplicates,
+            kept_top: KeptTop::default(),
             times: Times::default(),
             wait_max,
             closures_twice,
@@ -159,6 +170,7 @@ impl Committer {
             sequences_synced: AtomicU64::new(0),
             auditing: Mutex::new(()),
             audit_rules,
+            dead: DeadTally::default(),
             audits_from: written,
             tables: RwLock::new(()),
         }
@@ -313,8 +325,10 @@ impl Committer {
             Outcome::Buffered
         } else {
             let _tally = self.put_audits(out, &settled.audits)?;
+            let dead = self.put_dead_tally(out, &settled.dead);
             match self.append(log, out, level) {
                 Ok(n) => {
+                    dead.into_iter().for_each(DeadTurn::written);
                     // Before the rows are released: who holds them next must know of it.
                     if draft.has_sequences() {
                         self.take_over(settled.producers, evicted);
@@ -337,6 +351,7 @@ impl Committer {
             self.count(draft, &settled.verdicts, decision.now_ms);
         }
         self.counters.commit(ids, settled.unkeyed);
+        self.counters.attempt(draft, changes);
         Ok((settled.verdicts, outcome))
     }
 

@@ -52,7 +52,10 @@ fn item_words(draft: &Draft, item: &Item, extent: Extent) -> usize {
     // What a sliding scope prolongs may lie under the older id, and brings its own source.
     let source = match policy.retention {
         Retention::Sliding { .. } => Some(SOURCE_BYTES_MAX),
-        _ => item.source.as_ref().map(|s| s.len()),
+        _ => {
+            let carried = draft.more(item).and_then(|more| more.source.as_ref());
+            carried.or(item.source.as_ref()).map(|s| s.len())
+        }
     };
     let result = match extent {
         Extent::Open => result_max(policy),

@@ -2,12 +2,13 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use crate::claims::Group;
 use crate::clock::ClockState;
 use crate::error::Result;
 use crate::index::FOR_EVER_MS;
 use crate::stats::{
-    BackgroundStats, ClaimStats, FilterStats, GenerationStats, Health, ScopeStats, SequenceStats,
-    Stats, SurgeStats, TierStats, TimeStats, VerdictStats,
+    BackgroundStats, ClaimGroup, ClaimStates, ClaimStats, FilterStats, GenerationStats, Health,
+    ScopeStats, SequenceStats, Stats, SurgeStats, TierStats, TimeStats, VerdictStats,
 };
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -23,7 +24,7 @@ impl Committer {
         let view = index.view();
         let generations = self.generations()?;
         let sealed: u64 = generations.iter().map(|g| g.ids_estimate).sum();
-        let (verdicts, scopes) = self.verdict_stats();
+        let (verdicts, scopes) = self.scope_stats(now_ms);
         let unsealed: u64 = view.segments.iter().map(|s| s.set().len() as u64).sum();
         Ok(Stats {
             verdicts,
@@ -42,6 +43,10 @@ impl Committer {
                 retried: n(&c.claims_retried),
                 renewed: n(&c.claims_renewed),
                 lost: n(&c.leases_lost),
+                repeated: n(&c.claims_repeated),
+                redriven: n(&c.claims_redriven),
+                purged: n(&c.claims_purged),
+                decided: n(&c.claims_decided),
             },
             outboxes: self.outbox_stats()?,
             unkeyed: n(&c.unkeyed),
@@ -53,7 +58,7 @@ impl Committer {
                 generations_missed: n(&c.disk_missed),
             },
             times: self.time_stats(),
-            top: self.duplicates.as_ref().map(|d| d.top(now_ms)),
+            top: None,
             surges: SurgeStats::default(),
             filters: self.filter_stats(),
             generations,
@@ -95,8 +100,8 @@ impl Committer {
         })
     }
 
-    /// Verdicts over all scopes, and of each that is not dropped.
-    fn verdict_stats(&self) -> (VerdictStats, Vec<ScopeStats>) {
+    /// Verdicts over all scopes, and each scope that is not dropped.
+    fn scope_stats(&self, now_ms: u64) -> (VerdictStats, Vec<ScopeStats>) {
         let mut all = self.sequence_tally.read();
         let mut scopes = Vec::new();
         for scope in self.catalog.scopes_ever() {
@@ -111,10 +116,28 @@ impl Committer {
                     observed: VerdictStats::from_counts(scope.switches.observed()),
                     on_store_error: switched.on_store_error,
                     failed_open: scope.switches.failed_open(),
+                    claims: scope
+                        .has_claims()
+                        .then(|| self.claim_states(scope.number, now_ms)),
+                    dead_letters: self.dead.of(scope.number),
                 });
             }
         }
         (VerdictStats::from_counts(all), scopes)
+    }
+
+    fn claim_states(&self, scope: u16, now_ms: u64) -> ClaimStates {
+        let counted = self.claims.count(scope, self.index.time.mono_ms());
+        let group = |of: Group| ClaimGroup {
+            count: of.claims,
+            oldest: Duration::from_millis(of.oldest_ms.map_or(0, |ms| now_ms.saturating_sub(ms))),
+        };
+        ClaimStates {
+            held: group(counted.held),
+            lapsed: group(counted.lapsed),
+            waiting: group(counted.free),
+            unknown: group(counted.unknown),
+        }
     }
 
     fn time_stats(&self) -> TimeStats {

@@ -12,9 +12,11 @@ use crate::error::{Error, Result};
 use crate::index::{Class, FOR_EVER, FOR_EVER_MS, LogBuilder, Meta, Slice, Stamp, State};
 use crate::policy::Retention;
 use crate::verdict::{IdState, InProgress, Refusal, Verdict, Verdicts};
+use crate::why::Grounds;
 
 use super::Committer;
 use super::audit::Event;
+use super::dead_tally::DeadChange;
 use super::decide::{ASK_AGAIN, Decision};
 use super::draft::Draft;
 use super::evaluate::Overlay;
@@ -76,9 +78,10 @@ pub(super) struct Settled<'a> {
     pub(super) changes: Vec<Change>,
     pub(super) producers: Producers<'a>,
     /// What the audit is to tell, and why it was done.
-    pub(super) audits: Vec<(Event, String)>,
+    pub(super) audits: Vec<(Event, Grounds)>,
     /// Positions in the log of records whose expiry doesn't count from this commit.
     pub(super) prolonged: Vec<u32>,
+    pub(super) dead: DeadChange,
     /// Whether it is known without looking that all are first seen, in one scope.
     pub(super) is_all_first: bool,
 }
@@ -96,8 +99,10 @@ pub(super) struct Settling<'a, 'd> {
     pub(super) rows: &'a mut Rep,
     pub(super) extras: Vec<u8>,
     pub(super) changes: Vec<Change>,
-    pub(super) audits: Vec<(Event, String)>,
+    pub(super) audits: Vec<(Event, Grounds)>,
     pub(super) prolonged: Vec<u32>,
+    /// What becomes of the numbers of dead letters.
+    pub(super) dead: DeadChange,
     unkeyed: u64,
 }
 
@@ -177,6 +182,7 @@ impl Committer {
         let producers = settling.producers;
         let audits = std::mem::take(&mut settling.audits);
         let prolonged = std::mem::take(&mut settling.prolonged);
+        let dead = std::mem::take(&mut settling.dead);
         self.points(draft, rows)?;
         log.finish();
         Ok(Settled {
@@ -186,6 +192,7 @@ impl Committer {
             producers,
             audits,
             prolonged,
+            dead,
             is_all_first: false,
         })
     }
@@ -236,6 +243,7 @@ impl Committer {
             producers: Producers::default(),
             audits: settling.audits,
             prolonged: settling.prolonged,
+            dead: settling.dead,
             is_all_first: decision.hits().is_empty(),
         }))
     }
@@ -261,6 +269,7 @@ impl Committer {
             changes: Vec::new(),
             audits: Vec::new(),
             prolonged: Vec::new(),
+            dead: DeadChange::new(),
             unkeyed: 0,
         })
     }
@@ -272,7 +281,7 @@ impl Committer {
         decision: &Decision,
         (refused, is_observed): (bool, bool),
         (log, rows): (&mut LogBuilder, &mut Rep),
-    ) -> Result<Vec<Change>> {
+    ) -> Result<(Vec<Change>, DeadChange)> {
         let mut settling = self.settling(draft, decision, log, rows)?;
         match draft.items.first().filter(|item| !item.is_unkeyed) {
             Some(item) if is_observed => settling.record_observed(item, refused)?,
@@ -280,8 +289,9 @@ impl Committer {
             None => {}
         }
         let changes = std::mem::take(&mut settling.changes);
+        let dead = std::mem::take(&mut settling.dead);
         log.finish();
-        Ok(changes)
+        Ok((changes, dead))
     }
 
     /// Resume points; their locks are held. None may go back.

@@ -4,6 +4,8 @@
 //!   after a crash.
 //! - A2: the audit never has more than `audit_rows_max` rows: what a commit adds beyond that
 //!   takes the oldest out, in the same commit. A few go at once, so that not every commit pays.
+//! - A4: rows older than `audit_age_max` go too, with the next audited act or within an hour. As
+//!   whatever removes a row, that goes by the persisted mark of time.
 //! - A3: serials only rise, so no row takes another's key, however many share a millisecond.
 //!
 //! Concurrency: who writes audit rows holds the tally ([`Entries`]) until its commit is written.
@@ -13,8 +15,10 @@
 
 use crate::engine::Rep;
 use crate::error::{Error, Result};
+use crate::index::LogBuilder;
+use crate::options::Durability;
 use crate::sync::MutexGuard;
-use crate::why::Why;
+use crate::why::{Grounds, Why};
 
 use super::Committer;
 use super::audit::{Audit, Event};
@@ -23,6 +27,8 @@ use super::audit::{Audit, Event};
 const KEY: &[u8] = b"audit";
 /// The most rows that go beyond what must.
 const SPARE_MAX: u64 = 1000;
+/// The most rows that go for their age in one commit.
+const AGED_MAX: u64 = 1000;
 /// The most audit rows a commit may add: what is the least the audit may hold.
 pub(crate) const AUDIT_ROWS_A_COMMIT: usize = 1000;
 
@@ -30,6 +36,7 @@ pub(crate) const AUDIT_ROWS_A_COMMIT: usize = 1000;
 #[derive(Clone, Debug)]
 pub(crate) struct AuditRules {
     pub(crate) rows_max: u64,
+    pub(crate) age_max_ms: u64,
     pub(crate) actor: Option<String>,
 }
 
@@ -120,18 +127,32 @@ impl Committer {
 }
 
 impl Committer {
+    /// Removes audit rows that are too old.
+    pub(crate) fn expire_audit(&self) -> Result<()> {
+        loop {
+            let mut rows = Rep::default();
+            let mut entries = self.audit_entries()?;
+            if entries.tally.rows == 0 || !entries.trim(&mut rows)? {
+                return Ok(());
+            }
+            entries.count(&mut rows);
+            let level = Durability::Written;
+            self.append(&mut LogBuilder::default(), &mut rows, level)?;
+        }
+    }
+
     /// Adds what a settled batch has for the audit, if anything.
     pub(super) fn put_audits(
         &self,
         rows: &mut Rep,
-        audits: &[(Event, String)],
+        audits: &[(Event, Grounds)],
     ) -> Result<Option<Entries<'_>>> {
         if audits.is_empty() {
             return Ok(None);
         }
         let mut entries = self.audit_entries()?;
         for (event, why) in audits {
-            entries.put(rows, &event.as_audit(), &Why::new(why));
+            entries.put(rows, &event.as_audit(), &why.why());
         }
         entries.close(rows)?;
         Ok(Some(entries))
@@ -151,23 +172,44 @@ impl Entries<'_> {
 
     /// Takes out the oldest rows if there are too many, and writes the tally.
     pub(super) fn close(&mut self, rows: &mut Rep) -> Result<()> {
-        let index = &self.committer.index;
-        let most = self.committer.audit_rules.rows_max;
-        if self.tally.rows > most {
-            let go = self.tally.rows - most + (most / 16).min(SPARE_MAX);
-            let go = usize::try_from(go).unwrap_or(usize::MAX);
-            for row in index.audit.rows_once(&[]).take(go) {
-                let (key, _) = row?;
-                rows.delete(index.audit.number(), &key);
-                self.tally.rows = self.tally.rows.saturating_sub(1);
-                self.tally.gone += 1;
-                if let Some(ms) = key.first_chunk::<8>() {
-                    self.tally.gone_ms = u64::from_be_bytes(*ms);
-                }
-            }
-        }
-        rows.put(index.meta.number(), KEY, &self.tally.encode());
+        self.trim(rows)?;
+        self.count(rows);
         Ok(())
+    }
+
+    /// Writes the tally.
+    fn count(&self, rows: &mut Rep) {
+        let meta = self.committer.index.meta.number();
+        rows.put(meta, KEY, &self.tally.encode());
+    }
+
+    /// Takes out rows that are too many or too old; whether there were any.
+    fn trim(&mut self, rows: &mut Rep) -> Result<bool> {
+        let index = &self.committer.index;
+        let AuditRules {
+            rows_max,
+            age_max_ms,
+            ..
+        } = self.committer.audit_rules;
+        let go = match self.tally.rows.checked_sub(rows_max) {
+            None | Some(0) => 0,
+            Some(over) => over + (rows_max / 16).min(SPARE_MAX),
+        };
+        let too_old_ms = index.time.persisted_ms().saturating_sub(age_max_ms);
+        let mut gone = 0;
+        for row in index.audit.rows_once(&[]) {
+            let (key, _) = row?;
+            let at_ms = key.first_chunk().map_or(0, |ms| u64::from_be_bytes(*ms));
+            if gone >= go && (at_ms >= too_old_ms || gone >= go + AGED_MAX) {
+                break;
+            }
+            rows.delete(index.audit.number(), &key);
+            self.tally.rows = self.tally.rows.saturating_sub(1);
+            self.tally.gone += 1;
+            self.tally.gone_ms = at_ms;
+            gone += 1;
+        }
+        Ok(gone > 0)
     }
 }
 

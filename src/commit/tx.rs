@@ -16,6 +16,7 @@ use crate::options::Durability;
 use crate::position::Position;
 use crate::verdict::{Refusal, Verdict};
 
+use super::dead_tally::DeadTurn;
 use super::decide::Held;
 use super::draft::Draft;
 use super::evaluate::{ItemMark, Overlay, point_hash, row_hash};
@@ -367,7 +368,7 @@ impl Committer {
         let written = (&mut log, &mut tx.rows);
         let is_observed = first.would_be().is_some();
         let how = (refusal.is_some(), is_observed);
-        let changes = self.record_one(draft, &decision, how, written)?;
+        let (changes, dead) = self.record_one(draft, &decision, how, written)?;
         draft.points = std::mem::take(&mut tx.points);
         self.points(draft, &mut tx.rows)?;
         let verdict = refusal.map_or(first, Verdict::Refused);
@@ -383,6 +384,7 @@ impl Committer {
             held, room, now_ms, ..
         } = decision;
         room.check()?;
+        let dead = self.put_dead_tally(&mut tx.rows, &dead);
         let n = match self.append(&mut log, &mut tx.rows, level) {
             Ok(n) => n,
             Err(error) => {
@@ -390,6 +392,7 @@ impl Committer {
                 return Err(error);
             }
         };
+        dead.into_iter().for_each(DeadTurn::written);
         self.claims.apply(&changes);
         self.count(draft, std::slice::from_ref(&verdict), now_ms);
         self.counters.commit(ids, unkeyed);

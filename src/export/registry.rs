@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::clock::ClockState;
 use crate::mode::{Mode, OnStoreError};
-use crate::stats::{DurationStats, Health, Stats, TopEntry};
+use crate::stats::{ClaimStates, DurationStats, Health, Stats, TopEntry};
 
 /// What kind of metric one is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +78,11 @@ const TOP_EXPORTED: usize = 10;
 fn top_ten(stats: &Stats) -> impl Iterator<Item = &TopEntry> {
     let sources = stats.top.iter().flat_map(|top| &top.sources);
     sources.take(TOP_EXPORTED)
+}
+
+fn claim_states(stats: &Stats) -> impl Iterator<Item = (&str, &ClaimStates)> {
+    let scopes = stats.scopes.iter();
+    scopes.filter_map(|scope| Some((&*scope.name, scope.claims.as_ref()?)))
 }
 
 fn seconds(time: SystemTime) -> f64 {
@@ -341,7 +346,7 @@ metrics! {
         put(&[], Value::Count(s.claims.now));
     }
     Counter "claim_events_total" ["event"]
-    "What was done with claims; retried: an attempt ended without an outcome.",
+    "What was done with claims; retried: an attempt had no outcome; repeated: the next one began.",
     |s, put| {
         let c = &s.claims;
         put(&["taken"], Value::Count(c.taken));
@@ -350,6 +355,35 @@ metrics! {
         put(&["retried"], Value::Count(c.retried));
         put(&["renewed"], Value::Count(c.renewed));
         put(&["lost"], Value::Count(c.lost));
+        put(&["repeated"], Value::Count(c.repeated));
+        put(&["redriven"], Value::Count(c.redriven));
+        put(&["purged"], Value::Count(c.purged));
+        put(&["decided"], Value::Count(c.decided));
+    }
+    Gauge "claims_by_state" ["scope" "state"]
+    "Claims by state; lapsed: their lease ran out; unknown: somebody must decide.",
+    |s, put| {
+        for (scope, states) in claim_states(s) {
+            for (state, group) in states.named() {
+                put(&[scope, state], Value::Count(group.count));
+            }
+        }
+    }
+    Gauge "claim_oldest_seconds" ["scope" "state"]
+    "How long ago the oldest of them was first claimed; 0: there are none.",
+    |s, put| {
+        for (scope, states) in claim_states(s) {
+            for (state, group) in states.named() {
+                put(&[scope, state], Value::Number(group.oldest.as_secs_f64()));
+            }
+        }
+    }
+    Gauge "dead_letters" ["scope"]
+    "Messages that were given up and wait to be redriven or purged.",
+    |s, put| {
+        for scope in &s.scopes {
+            put(&[&scope.name], Value::Count(scope.dead_letters));
+        }
     }
     Gauge "prepared" []
     "Transactions that are prepared and in doubt.",

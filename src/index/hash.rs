@@ -43,11 +43,20 @@ impl IdHash {
         xxh3_64_with_seed(id, seed)
     }
 
-    /// The fingerprint of a message's payload in `scope`. Stored, so it never changes either.
-    pub(crate) fn payload(&self, scope: u16, body: &[u8]) -> Fingerprint {
-        let seed = self.seed ^ u64::from(scope).wrapping_mul(SCOPE_MIX) ^ PAYLOAD_MIX;
-        xxh3_128_with_seed(body, seed).to_le_bytes()
+    #[cfg(test)]
+    fn payload(&self, scope: u16, body: &[u8]) -> Fingerprint {
+        fingerprint(self.payload_key(scope), body)
     }
+
+    /// The key of a scope's fingerprints, unless the scope was made with another one.
+    pub(crate) fn payload_key(&self, scope: u16) -> u64 {
+        self.seed ^ u64::from(scope).wrapping_mul(SCOPE_MIX) ^ PAYLOAD_MIX
+    }
+}
+
+/// The fingerprint of a payload under a key. Stored, so it never changes either.
+pub(crate) fn fingerprint(key: u64, body: &[u8]) -> Fingerprint {
+    xxh3_128_with_seed(body, key).to_le_bytes()
 }
 
 /// Two different 16-byte ids with the same hash under `seed` in scope 0. Each one zeroes one

@@ -74,7 +74,7 @@ pub(crate) use books::Book;
 pub(crate) use classes::{Class, Classes, FOR_EVER};
 pub(crate) use copy::{durability_of, give_floor};
 pub(crate) use extras::{Ended, Extras, SOURCE_BYTES_MAX};
-pub(crate) use hash::{Fingerprint, IdHash};
+pub(crate) use hash::{Fingerprint, IdHash, fingerprint};
 pub(crate) use log::{LogBuilder, Sections};
 pub(crate) use lookup::{Probe, Scratch, Tiers};
 pub(crate) use meta::{FORMAT, class_row};

@@ -10,10 +10,10 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use crate::clock::millis;
-use crate::stats::{Top, TopEntry};
+use crate::stats::{Top, TopEntry, TopSource};
 use crate::sync::Mutex;
 
 use super::SpaceSaving;
@@ -22,6 +22,9 @@ use super::SpaceSaving;
 const PANES: u64 = 6;
 /// The longest part of a name that is kept, in bytes.
 const NAME_BYTES_MAX: usize = 255;
+
+/// What stands between a scope and a source: no scope's name has it.
+const SEPARATOR: &str = "\0";
 
 /// How much is remembered.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +37,8 @@ struct Pane {
     number: u64,
     sources: SpaceSaving,
     scopes: SpaceSaving,
+    /// Sources within scopes.
+    pairs: SpaceSaving,
 }
 
 /// Duplicates by where they came from.
@@ -68,19 +73,24 @@ impl Duplicates {
         (millis(self.limits.window) / PANES).max(1)
     }
 
-    /// Counts a batch's duplicates: how many in which scope, and the sources of those that have
-    /// one.
+    /// Counts a batch's duplicates: how many in which scope, and scope and source of those that
+    /// have one.
     pub(crate) fn add<'a>(
         &self,
         now_ms: u64,
         scopes: impl Iterator<Item = (&'a str, u64)>,
-        sources: impl Iterator<Item = &'a str>,
+        sources: impl Iterator<Item = (&'a str, &'a str)>,
     ) {
         let mut state = self.state.lock();
         let State { panes, taken } = &mut *state;
         let pane = pane_at(panes, now_ms / self.pane_ms(), self.limits.capacity);
         scopes.for_each(|(scope, n)| pane.scopes.add(shortened(scope), n));
-        for source in sources.map(shortened) {
+        let mut pair = String::new();
+        for (scope, source) in sources {
+            let (scope, source) = (shortened(scope), shortened(source));
+            pair.clear();
+            pair.extend([scope, SEPARATOR, source]);
+            pane.pairs.add(&pair, 1);
             pane.sources.add(source, 1);
             taken.add(source, 1);
         }
@@ -99,7 +109,18 @@ impl Duplicates {
             let counters: Vec<&SpaceSaving> = state.panes.iter().map(of).collect();
             merge(&counters)
         };
+        let pairs = merged(|pane| &pane.pairs).into_iter().filter_map(|pair| {
+            let (scope, source) = pair.name.split_once(SEPARATOR)?;
+            Some(TopSource {
+                scope: scope.to_string(),
+                source: source.to_string(),
+                count: pair.count,
+                error: pair.error,
+            })
+        });
         Top {
+            at: UNIX_EPOCH + Duration::from_millis(now_ms),
+            sources_by_scope: pairs.collect(),
             window: self.limits.window,
             duplicates: state.panes.iter().map(|p| p.scopes.total()).sum(),
             with_source: state.panes.iter().map(|p| p.sources.total()).sum(),
@@ -122,6 +143,7 @@ fn pane_at(panes: &mut VecDeque<Pane>, number: u64, capacity: usize) -> &mut Pan
             number,
             sources: SpaceSaving::new(capacity),
             scopes: SpaceSaving::new(capacity),
+            pairs: SpaceSaving::new(capacity),
         });
     }
     let latest = panes.len() - 1;
@@ -165,7 +187,7 @@ mod tests {
     };
 
     fn add(duplicates: &Duplicates, now_ms: u64, source: &str, n: usize) {
-        let sources = std::iter::repeat_n(source, n);
+        let sources = std::iter::repeat_n(("s", source), n);
         duplicates.add(now_ms, [("s", n as u64)].into_iter(), sources);
     }
 
@@ -183,6 +205,9 @@ mod tests {
         let left: Vec<(&str, u64)> = top.sources.iter().map(|e| (&*e.name, e.count)).collect();
         assert_eq!(left, [("new", 2), ("late", 1)]);
         assert_eq!(top.scopes[0].count, 3);
+        let pairs = top.sources_by_scope.iter();
+        let pairs: Vec<_> = pairs.map(|p| (&*p.scope, &*p.source, p.count)).collect();
+        assert_eq!(pairs, [("s", "new", 2), ("s", "late", 1)]);
         assert_eq!(duplicates.top(1700).sources, []);
         // Those taken are since the last time, whatever the window.
         assert_eq!(duplicates.take().total(), 8);

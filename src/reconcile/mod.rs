@@ -305,8 +305,8 @@ impl Scope {
             .ids
             .of(self.used.state.number, &effect.id);
         let print = effect.payload.map(|body| {
-            let scope = self.used.state.number;
-            core.committer.index.ids.payload(scope, &body)
+            let ids = &core.committer.index.ids;
+            self.used.state.fingerprint(ids, &body)
         });
         Ok(Row {
             hash,

@@ -1,6 +1,6 @@
 //! What a store measures beside counting: times, top sources, surges.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// How long things took, since the open.
 #[derive(Clone, Debug, Default)]
@@ -98,6 +98,8 @@ impl DurationStats {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Top {
+    /// When it was counted, by the store's clock.
+    pub at: SystemTime,
     /// The time that is looked back at: five sixths of it to all of it.
     pub window: Duration,
     /// Duplicates in it, exactly.
@@ -108,6 +110,44 @@ pub struct Top {
     pub sources: Vec<TopEntry>,
     /// Scopes, the most frequent first.
     pub scopes: Vec<TopEntry>,
+    /// Sources within each scope, the most frequent first.
+    pub sources_by_scope: Vec<TopSource>,
+}
+
+impl Top {
+    /// Nothing, over the same time.
+    pub(crate) fn none(like: &Top) -> Top {
+        Top {
+            duplicates: 0,
+            with_source: 0,
+            sources: Vec::new(),
+            scopes: Vec::new(),
+            sources_by_scope: Vec::new(),
+            ..*like
+        }
+    }
+}
+
+/// A source's duplicates within a scope.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TopSource {
+    /// The scope's name.
+    pub scope: String,
+    /// The source's name; of a longer one the first 255 bytes.
+    pub source: String,
+    /// Duplicates, at most this many.
+    pub count: u64,
+    /// By how much `count` may be too high.
+    pub error: u64,
+}
+
+impl TopSource {
+    /// Duplicates, at least this many.
+    #[must_use]
+    pub fn at_least(&self) -> u64 {
+        self.count - self.error
+    }
 }
 
 /// A source or scope and its duplicates.

@@ -44,7 +44,9 @@ impl Store {
 
     /// Where the duplicates of the last minutes come from; `None` unless
     /// [`Options::top_sources`](crate::Options::top_sources) was set. Costs a look at each place
-    /// of the window.
+    /// of the window. Of a store that was opened to be read only it is what the process that
+    /// counts wrote last, every 10 s and when it closed: the first hundred of each list, as of
+    /// [`Top::at`].
     ///
     /// # Errors
     /// `Closed`.
@@ -63,6 +65,6 @@ impl Store {
     /// # Ok(()) }
     /// ```
     pub fn top(&self) -> Result<Option<Top>> {
-        Ok(self.shared.core()?.top())
+        self.shared.core()?.top()
     }
 }

@@ -3,7 +3,7 @@
 
 mod in_doubt;
 mod look;
-mod program;
+pub(crate) mod program;
 mod resume;
 mod rows;
 mod sides;

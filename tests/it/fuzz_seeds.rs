@@ -79,6 +79,7 @@ fn stored_bytes() -> Vec<(Stored, Vec<u8>)> {
     let clock = ManualClock::new();
     let options = Options::new()
         .background(false)
+        .top_sources(10)
         .clock(Clock::Manual(clock.clone()));
     let store = Store::in_memory(options).expect("a new store opens");
     let minutes = |n: u64| Duration::from_secs(60 * n);
@@ -114,6 +115,9 @@ fn stored_bytes() -> Vec<(Stored, Vec<u8>)> {
             .expect("a forget");
         store.rewind("number", 6, "another").expect("a rewind");
         if round == "old" {
+            let repeat = hour.insert(firstseen::Id::new("old-x").source("a source"));
+            assert!(repeat.expect("an answer").is_duplicate());
+            store.seal().expect("a seal");
             clock.advance(minutes(45));
             store.compact().expect("a merge");
         }
@@ -182,6 +186,9 @@ fn row(family: &str, key: &[u8], value: &[u8]) -> Vec<(Stored, Vec<u8>)> {
                 (Stored::Table, "table/"),
                 (Stored::Sequences, "sequences/"),
             ];
+            if key == b"top" {
+                return vec![(Stored::Top, value.to_vec())];
+            }
             let mut kinds = kinds.into_iter();
             let row = kinds.find_map(|(kind, prefix)| Some((kind, keyed(after(prefix)?))));
             row.into_iter().collect()

@@ -25,6 +25,8 @@ mod model;
 #[cfg(feature = "testing")]
 #[path = "../support/number.rs"]
 mod number;
+#[cfg(all(feature = "cli", feature = "raw", feature = "testing"))]
+mod playbook;
 #[cfg(feature = "testing")]
 mod programs;
 mod protocol;

@@ -9,6 +9,7 @@ use firstseen::{Durability, Health, Store};
 use super::child;
 use super::disk::{Disk, empty, fill, fill_leaving};
 use super::load::{Load, verify};
+use super::rules::{Scrapes, rules};
 use super::{one_log, small, until};
 
 const LEVELS: [(&str, Durability); 3] = [
@@ -113,6 +114,42 @@ fn a_store_killed_on_a_full_disk_has_what_it_acknowledged() {
     each_level("full");
 }
 
+/// Runs the commands of an alert's section in the playbook, which only look.
+#[cfg(feature = "cli")]
+fn run_section(alert: &str, dir: &Path) {
+    let playbook = include_str!("../../docs/operations.md");
+    let (_, section) = playbook.split_once(&format!("#### {alert}\n")).unwrap();
+    let block = section.split("```sh\n").nth(1).unwrap().split("```").next();
+    for line in block.unwrap().lines() {
+        let command = line.split(" # ").next().unwrap().strip_prefix("firstseen ");
+        let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_firstseen"));
+        for word in command.unwrap().split_whitespace() {
+            match word {
+                "DIR" => program.arg(dir),
+                word => program.arg(word),
+            };
+        }
+        let ran = program.output().unwrap();
+        assert!(
+            ran.status.success(),
+            "{line}: {}",
+            String::from_utf8_lossy(&ran.stderr)
+        );
+    }
+}
+
+fn scrape(store: &Store) -> String {
+    firstseen::prometheus(&[("a", &store.stats().unwrap())])
+}
+
+/// Whether a rule of the alerts fires, as the playbook's drills ask it.
+fn fires(alert: &str, before: &str, store: &Store) -> bool {
+    let rules = rules(include_str!("../../docs/alerts.yml"));
+    let rule = rules.iter().find(|rule| rule.name == alert).unwrap();
+    let scrapes = Scrapes::new(before, &scrape(store), 60.0);
+    !scrapes.firing(&rule.expr).is_empty()
+}
+
 /// There is room for the log and none for the file that a memtable is flushed into. RocksDB
 /// latches that; it is found out, writes are refused meanwhile, and all of it passes.
 #[test]
@@ -125,6 +162,9 @@ fn a_flush_that_finds_no_room_passes_without_a_restart() {
     for _ in 0..2500 {
         assert!(load.step());
     }
+    let alert = "FirstseenRocksErrors";
+    let before = scrape(&store);
+    assert!(!fires(alert, &before, &store));
     fill_leaving(disk.root(), 4 << 20);
     // Every eighth seal flushes the tables; theirs holds some ten MiB by now.
     let failed = (0..10).find_map(|_| {
@@ -136,15 +176,20 @@ fn a_flush_that_finds_no_room_passes_without_a_restart() {
         store.stats().unwrap().background.errors > 0,
         "no flush failed"
     );
+    assert!(fires(alert, &before, &store));
+    #[cfg(feature = "cli")]
+    run_section(alert, &disk.store());
     load.reads_go_on();
     until("it is refused", || !load.step());
     load.reads_go_on();
     empty(disk.root());
     let waited = until("writes go on", || load.step());
     assert!(waited < Duration::from_secs(12), "{waited:?}");
+    let before = scrape(&store);
     until("it is well", || {
         store.seal().is_ok() && store.health() == Health::Ready
     });
+    assert!(!fires(alert, &before, &store));
     load.reads_go_on();
     let acknowledged = load.acknowledged;
     drop(load);

@@ -24,6 +24,8 @@ mod openers;
 mod phases;
 mod readonly;
 mod reserve;
+#[path = "../support/rules.rs"]
+mod rules;
 
 use std::io::Write;
 use std::path::Path;

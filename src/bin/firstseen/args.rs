@@ -13,11 +13,11 @@ pub(crate) use crate::sides::{Audit, Export, Import, Only, Reconcile, ResumePoin
 use crate::time::{self, Retention, Time};
 
 pub(crate) use crate::by_hand::{
-    ByHand, Claims, Dead, DeadAct, EndInDoubt, InDoubt, InDoubtAct, Sequences,
+    ByHand, Claims, Dead, DeadAct, Decide, EndInDoubt, InDoubt, InDoubtAct, Outcome, Sequences,
 };
 pub(crate) use crate::upkeep::{
     Backup, BackupAct, Bench, Checkpoint, Completions, Folder, Look, Man, Plan, Report, Restore,
-    Stat,
+    Stat, TopArgs,
 };
 
 /// Makes repeated rows and messages take effect once.
@@ -42,8 +42,10 @@ pub(crate) enum Verb {
     ResumePoints(ResumePoints),
     Claims(Claims),
     Dead(Dead),
+    Decide(Decide),
     Sequences(Sequences),
     InDoubt(InDoubt),
+    Top(TopArgs),
     Verify(Verify),
     /// The store's generations: when each ends, its ids, runs and bytes.
     Generations(Look),
@@ -194,7 +196,7 @@ pub(crate) struct Forget {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Actor {
     /// Who does it, for the audit. Default: the user who is logged in.
-    #[arg(long = "actor", value_name = "NAME")]
+    #[arg(long = "actor", visible_alias = "by", value_name = "NAME")]
     pub(crate) name: Option<String>,
 }
 

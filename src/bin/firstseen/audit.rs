@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Audit) -> Result<Ending, Failure> {
         }
     }
     lines.finish()?;
-    store.close()?;
+    place::end_look(store)?;
     Ok(ending)
 }
 

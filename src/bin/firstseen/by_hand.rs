@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args as ClapArgs, Subcommand};
+use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 
 use crate::failure::EXIT_CODES;
 
@@ -59,6 +59,26 @@ pub(crate) struct ByHand {
     pub(crate) actor: Actor,
     #[command(flatten)]
     pub(crate) ids: Ids,
+}
+
+/// Say what became of ids whose outcome is unknown, after asking the other side. Audited.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Decide {
+    /// What became of them: the effect took place; it did not and never will; it did not, and may
+    /// be tried again.
+    #[arg(long, value_enum)]
+    pub(crate) outcome: Outcome,
+    #[command(flatten)]
+    pub(crate) by_hand: ByHand,
+}
+
+/// What became of an effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Outcome {
+    Done,
+    Failed,
+    Retry,
 }
 
 /// List the producers of the spaces of sequences: epoch, highest number, gaps. Also while the

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use firstseen::{Id, Imported, Options, Scope, Store, Why};
+use firstseen::{Id, Imported, Options, Past, PayloadKey, Scope, Store, Why};
 use serde_json::{Value, json};
 
 use crate::args::{Format, Import};
@@ -13,11 +13,15 @@ use crate::failure::{Ending, Failure};
 use crate::id_rows::{IdRows, advance, bad_line, parse_json};
 use crate::input::Input;
 use crate::place;
+use crate::progress;
 use crate::rows::Rows;
 use crate::show::Lines;
 use crate::sides::From;
 use crate::stop;
 use crate::time;
+
+/// The longest result that a record may have.
+const RESULT_BYTES_MAX: usize = 16_384;
 
 /// An id on its way in.
 struct Seen {
@@ -25,6 +29,61 @@ struct Seen {
     at: SystemTime,
     remember: Option<Duration>,
     source: Option<String>,
+    result: Option<Vec<u8>>,
+    fingerprint: Option<([u8; 16], PayloadKey)>,
+    outcome: Outcome,
+}
+
+/// How it ended there.
+#[derive(Default)]
+struct Outcome {
+    refused: bool,
+    ended: Option<Ended>,
+    attempt: u32,
+}
+
+enum Ended {
+    Failed,
+    Dead,
+}
+
+impl Seen {
+    fn new(id: Vec<u8>, at: SystemTime) -> Seen {
+        Seen {
+            id,
+            at,
+            remember: None,
+            source: None,
+            result: None,
+            fingerprint: None,
+            outcome: Outcome::default(),
+        }
+    }
+
+    fn past(&self) -> Past<'_> {
+        let mut id = Id::new(&self.id);
+        if let Some(remember) = self.remember {
+            id = id.remember(remember);
+        }
+        if let Some(source) = &self.source {
+            id = id.source(source);
+        }
+        let mut past = Past::new(id, self.at).attempt(self.outcome.attempt);
+        if let Some(result) = &self.result {
+            past = past.result(result);
+        }
+        if let Some((fingerprint, key)) = self.fingerprint {
+            past = past.fingerprint(fingerprint, key);
+        }
+        if self.outcome.refused {
+            past = past.refused();
+        }
+        match self.outcome.ended {
+            Some(Ended::Failed) => past.failed(),
+            Some(Ended::Dead) => past.dead_lettered(),
+            None => past,
+        }
+    }
 }
 
 /// Where rows come from.
@@ -42,22 +101,31 @@ pub(crate) fn run(args: &Import) -> Result<Ending, Failure> {
     let as_of = as_of.unwrap_or(UNIX_EPOCH);
     let mut reader = open(args)?;
     let store = Store::open(&args.store, Options::new())?;
-    let scope = place::scope_for_writing(&store, &args.scope, args.retention)?;
+    let (mut first, mut rows, mut passed) = (Vec::new(), 0, 0);
+    let mut read = fill(&mut reader, args, as_of, &mut first, &mut passed);
+    // A scope that this import makes gets the key that its fingerprints were made with.
+    let key = first.iter().find_map(|seen| Some(seen.fingerprint?.1));
+    let scope = place::scope_for_import(&store, &args.scope, args.retention, key)?;
     let actor = place::actor(&args.actor);
     let why = Why::new(&args.why).by(&actor);
-    let (mut done, mut rows, mut passed) = (Imported::default(), 0, 0);
+    let bar = progress::ids(None, false);
+    let mut done = Imported::default();
+    let mut batch = first;
     let ended = loop {
-        let mut batch = Vec::new();
-        let read = fill(&mut reader, args, as_of, &mut batch, &mut passed);
         rows += batch.len() as u64;
+        bar.set_position(rows);
         done += commit(&scope, &batch, why)?;
         match read {
-            Ok(true) => {}
+            Ok(true) => {
+                batch.clear();
+                read = fill(&mut reader, args, as_of, &mut batch, &mut passed);
+            }
             Ok(false) if stop::requested() => break Ok(Ending::Interrupted),
             Ok(false) => break Ok(Ending::Done),
             Err(failure) => break Err(failure),
         }
     };
+    bar.finish_and_clear();
     drop(scope);
     store.close()?;
     report(args.json, rows, passed, &done)?;
@@ -99,12 +167,7 @@ fn fill(
                 let Some(row) = rows.next_row()? else {
                     return Ok(false);
                 };
-                batch.push(Seen {
-                    id: row.id,
-                    at: row.at.unwrap_or(as_of),
-                    remember: None,
-                    source: None,
-                });
+                batch.push(Seen::new(row.id, row.at.unwrap_or(as_of)));
             }
             Reader::Export(rows) => {
                 if !advance(rows)? {
@@ -149,11 +212,55 @@ fn exported(rows: &Rows) -> Result<Seen, Failure> {
             Some(time.ok_or_else(|| bad("expires_at", "it is not after the first sight"))?)
         }
     };
+    let outcome = Outcome {
+        refused: row.get("refused").and_then(Value::as_bool).unwrap_or(false),
+        ended: match text("outcome") {
+            None | Some("done") => None,
+            Some("failed") => Some(Ended::Failed),
+            Some("dead") => Some(Ended::Dead),
+            Some(_) => return Err(bad("outcome", "it is none of done, failed, dead")),
+        },
+        attempt: match row.get("attempt") {
+            None | Some(Value::Null) => 0,
+            Some(n) => n
+                .as_u64()
+                .and_then(|n| u32::try_from(n).ok())
+                .ok_or_else(|| bad("attempt", "it is no number of an attempt"))?,
+        },
+    };
+    let bytes = |name: &str| -> Result<Option<Vec<u8>>, Failure> {
+        let Some(digits) = text(name) else {
+            return Ok(None);
+        };
+        let bytes = place::unhex(digits.as_bytes());
+        bytes
+            .map(Some)
+            .ok_or_else(|| bad(name, "it is not in hexadecimal digits"))
+    };
+    let result = bytes("result_hex")?;
+    if result.as_ref().is_some_and(|r| r.len() > RESULT_BYTES_MAX) {
+        return Err(bad("result_hex", "it has more than 16,384 bytes"));
+    }
+    let fingerprint = match (bytes("fingerprint")?, bytes("payload_key")?) {
+        (None, _) => None,
+        (Some(print), Some(key)) => {
+            let print = print
+                .try_into()
+                .map_err(|_| bad("fingerprint", "it is not 16 bytes"))?;
+            let key = key
+                .try_into()
+                .map_err(|_| bad("payload_key", "it is not 8 bytes"))?;
+            Some((print, PayloadKey::from_bytes(key)))
+        }
+        (Some(_), None) => return Err(bad("payload_key", "it is missing")),
+    };
     Ok(Seen {
-        id,
-        at,
         remember,
         source: text("source").map(str::to_string),
+        result,
+        fingerprint,
+        outcome,
+        ..Seen::new(id, at)
     })
 }
 
@@ -184,10 +291,8 @@ fn redis(rows: &Rows, prefix: &str, as_of: SystemTime) -> Result<Option<Seen>, F
         return Err(bad_line(rows, "1", "the key is empty".to_string()));
     }
     Ok(Some(Seen {
-        id: id.to_vec(),
-        at: as_of,
         remember,
-        source: None,
+        ..Seen::new(id.to_vec(), as_of)
     }))
 }
 
@@ -195,17 +300,7 @@ fn commit(scope: &Scope, batch: &[Seen], why: Why<'_>) -> Result<Imported, Failu
     if batch.is_empty() {
         return Ok(Imported::default());
     }
-    let seen = batch.iter().map(|seen| {
-        let mut id = Id::new(&seen.id);
-        if let Some(remember) = seen.remember {
-            id = id.remember(remember);
-        }
-        if let Some(source) = &seen.source {
-            id = id.source(source);
-        }
-        (id, seen.at)
-    });
-    Ok(scope.import(seen, why)?)
+    Ok(scope.import(batch.iter().map(Seen::past), why)?)
 }
 
 fn report(json: bool, rows: u64, passed: u64, done: &Imported) -> Result<(), Failure> {
@@ -215,6 +310,7 @@ fn report(json: bool, rows: u64, passed: u64, done: &Imported) -> Result<(), Fai
         expired,
         in_progress,
         bad,
+        fingerprints_left_out,
         ..
     } = *done;
     let mut lines = Lines::new();
@@ -226,6 +322,7 @@ fn report(json: bool, rows: u64, passed: u64, done: &Imported) -> Result<(), Fai
             "expired": expired,
             "in_progress": in_progress,
             "bad": bad,
+            "fingerprints_left_out": fingerprints_left_out,
             "passed_over": passed,
         })
         .to_string()
@@ -235,5 +332,12 @@ fn report(json: bool, rows: u64, passed: u64, done: &Imported) -> Result<(), Fai
              {passed} lines passed over"
         )
     })?;
-    lines.finish()
+    lines.finish()?;
+    if fingerprints_left_out > 0 {
+        eprintln!(
+            "firstseen: {fingerprints_left_out} fingerprints were made with another key than the \
+             scope's and left out; import into a new scope to keep them"
+        );
+    }
+    Ok(())
 }

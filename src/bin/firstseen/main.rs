@@ -44,6 +44,7 @@ mod stat;
 mod stop;
 mod table;
 mod time;
+mod top;
 mod upkeep;
 mod verify;
 mod work;
@@ -70,8 +71,10 @@ fn main() -> ExitCode {
         Verb::ResumePoints(args) => resume_points::run(args),
         Verb::Claims(args) => work::claims(args),
         Verb::Dead(args) => work::dead(args),
+        Verb::Decide(args) => work::decide(args),
         Verb::Sequences(args) => work::sequences(args),
         Verb::InDoubt(args) => in_doubt::run(args),
+        Verb::Top(args) => top::run(args),
         Verb::Verify(args) => verify::run(args),
         Verb::Generations(args) => stat::run_generations(args),
         Verb::Checkpoint(args) => copies::checkpoint(args),

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use firstseen::{Options, Policy, Scope, Store, days};
+use firstseen::{Options, PayloadKey, Policy, Scope, Store, days};
 
 use crate::args::{Actor, Ids};
 use crate::failure::Failure;
@@ -45,6 +45,15 @@ pub(crate) fn look(dir: &Path) -> Result<Store, Failure> {
     Ok(Store::open_read_only(dir, Options::new())?)
 }
 
+/// Ends a look, and says how fresh it was: on standard error, since what it printed may go on to
+/// another program.
+pub(crate) fn end_look(store: Store) -> Result<(), Failure> {
+    if let Some(as_of) = store.as_of() {
+        eprintln!("{}", crate::stat::freshness(&as_of));
+    }
+    Ok(store.close()?)
+}
+
 /// Who acts: as the arguments say, else the user who is logged in.
 pub(crate) fn actor(args: &Actor) -> String {
     if let Some(name) = &args.name {
@@ -72,6 +81,16 @@ pub(crate) fn scope_for_writing(
     name: &str,
     retention: Option<Retention>,
 ) -> Result<Scope, Failure> {
+    scope_for_import(store, name, retention, None)
+}
+
+/// The same; one that is made gets this payload key.
+pub(crate) fn scope_for_import(
+    store: &Store,
+    name: &str,
+    retention: Option<Retention>,
+    key: Option<PayloadKey>,
+) -> Result<Scope, Failure> {
     let policy = match retention {
         Some(Retention::Forever) => Policy::forever(),
         Some(Retention::For(time)) => Policy::remember(time),
@@ -79,6 +98,10 @@ pub(crate) fn scope_for_writing(
             Some(scope) => return Ok(scope),
             None => Policy::remember(days(RETENTION_DAYS)),
         },
+    };
+    let policy = match key.filter(|_| store.existing_scope(name).is_ok_and(|s| s.is_none())) {
+        Some(key) => policy.payload_key(key),
+        None => policy,
     };
     Ok(store.scope(name, policy)?)
 }

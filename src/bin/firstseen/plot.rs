@@ -11,12 +11,15 @@ const LEFT: f64 = 70.0;
 const BOTTOM: f64 = 34.0;
 const TOP: f64 = 12.0;
 /// Half of what a label takes.
-const LABEL_HALF: f64 = 60.0;
+const LABEL_HALF: f64 = 64.0;
+/// The widest bar.
+const BAR_MAX: f64 = 120.0;
 /// Texts along the horizontal axis.
 const TICKS: usize = 6;
 
 /// Colours that stay apart for most people, also without colour.
-const COLOURS: [&str; 4] = ["#0b6e99", "#d1495b", "#66a182", "#8d6a9f"];
+/// The page says what they are, in light and dark.
+const COLOURS: [&str; 4] = ["var(--c0)", "var(--c1)", "var(--c2)", "var(--c3)"];
 
 /// Text within HTML.
 pub(crate) fn escape(text: &str) -> String {
@@ -44,17 +47,24 @@ pub(crate) fn bars(labels: &[String], values: &[f64], unit: &str) -> String {
     for (at, value) in values.iter().enumerate() {
         let (x, y) = (LEFT + at as f64 * step, height(*value, top));
         let tall = HEIGHT - BOTTOM - y;
-        let (label, wide) = (escape(&labels[at]), (step * 0.8).max(1.0));
+        let (label, wide) = (escape(&labels[at]), bar(step));
         let _ = write!(
             svg,
-            "<rect x='{x:.1}' y='{y:.1}' width='{wide:.1}' height='{tall:.1}' fill='{}'>\
+            "<rect x='{x:.1}' y='{y:.1}' width='{wide:.1}' height='{tall:.1}' style='fill:{}'>\
              <title>{label}: {}</title></rect>",
             COLOURS[0],
             number(*value)
         );
     }
-    labelled(&mut svg, labels, |at| LEFT + (at as f64 + 0.4) * step);
-    svg + "</svg>"
+    labelled(&mut svg, labels, |at| {
+        LEFT + at as f64 * step + bar(step) / 2.0
+    });
+    svg + "</svg></div>"
+}
+
+/// How wide a bar is of so many to a step.
+fn bar(step: f64) -> f64 {
+    (step * 0.8).clamp(1.0, BAR_MAX)
 }
 
 /// Lines over the same labels.
@@ -72,21 +82,25 @@ pub(crate) fn lines(labels: &[String], series: &[Series<'_>], unit: &str) -> Str
         let points = points.trim_end();
         let _ = write!(
             svg,
-            "<polyline points='{points}' fill='none' stroke='{colour}' stroke-width='2'/>"
+            "<polyline points='{points}' style='fill:none;stroke:{colour};stroke-width:2'/>"
         );
     }
     labelled(&mut svg, labels, |at| LEFT + at as f64 * step);
-    svg.push_str("</svg><p class='legend'>");
+    svg.push_str("</svg></div><p class='legend'>");
     for ((name, _), colour) in series.iter().zip(COLOURS.iter().cycle()) {
         let name = escape(name);
-        let _ = write!(svg, "<span style='color:{colour}'>&#9632;</span> {name} ");
+        let _ = write!(
+            svg,
+            "<span><b style='color:{colour}'>&#9632;</b> {name}</span> "
+        );
     }
     svg + "</p>"
 }
 
 fn open(top: f64, unit: &str) -> String {
     let mut svg = format!(
-        "<svg viewBox='0 0 {WIDTH} {HEIGHT}' role='img' xmlns='http://www.w3.org/2000/svg'>"
+        "<div class='wide'><svg viewBox='0 0 {WIDTH} {HEIGHT}' role='img' \
+         xmlns='http://www.w3.org/2000/svg'>"
     );
     for part in 0..=4 {
         let value = top * f64::from(part) / 4.0;
@@ -129,19 +143,18 @@ fn number(n: f64) -> String {
 
 fn labelled(svg: &mut String, labels: &[String], x: impl Fn(usize) -> f64) {
     let every = labels.len().div_ceil(TICKS).max(1);
+    let mut free_from = 0.0;
     for (at, label) in labels.iter().enumerate().step_by(every) {
-        let (x, y, label) = (x(at), HEIGHT - 12.0, escape(label));
-        // Within the picture, whatever stands at its ends.
-        let anchor = if x > WIDTH - LABEL_HALF {
-            "end"
-        } else if at == 0 {
-            "start"
-        } else {
-            "middle"
-        };
+        // Within the picture, whatever stands at its ends, and never over another one.
+        let x = x(at).min(WIDTH - LABEL_HALF);
+        if x < free_from {
+            continue;
+        }
+        free_from = x + 2.0 * LABEL_HALF;
+        let (y, label) = (HEIGHT - 12.0, escape(label));
         let _ = write!(
             svg,
-            "<text x='{x:.1}' y='{y}' text-anchor='{anchor}'>{label}</text>"
+            "<text x='{x:.1}' y='{y}' text-anchor='middle'>{label}</text>"
         );
     }
 }
@@ -160,11 +173,41 @@ mod tests {
         assert_eq!(texts, ["0", "2.5", "1.5k", "2M", "0.13"]);
     }
 
+    /// Labels of times, as wide as they are, stand side by side.
+    #[test]
+    fn labels_never_stand_over_each_other() {
+        for count in 1..70 {
+            let labels = vec!["2026-12-01 05:00:00".to_string(); count];
+            let values = vec![1.0; count];
+            for svg in [
+                bars(&labels, &values, ""),
+                lines(&labels, &[("x", values.clone())], ""),
+            ] {
+                let at = svg.split("<text x='").skip(1);
+                let at = at.filter(|text| text.contains("text-anchor='middle'"));
+                let at: Vec<f64> = at
+                    .map(|text| text.split('\'').next().unwrap().parse().unwrap())
+                    .collect();
+                assert!(!at.is_empty() && at.len() <= TICKS, "{count}");
+                let apart = at.windows(2).all(|w| w[1] - w[0] >= 2.0 * LABEL_HALF - 0.2);
+                assert!(apart, "{count}: {at:?}");
+                assert!(
+                    at.iter().all(|x| *x <= WIDTH - LABEL_HALF),
+                    "{count}: {at:?}"
+                );
+            }
+        }
+    }
+
     #[test]
     fn text_of_a_store_stays_text() {
         let svg = bars(&["<b>&\"".to_string()], &[2.0], "");
         assert!(svg.contains("&lt;b&gt;&amp;&quot;: 2</title>"), "{svg}");
-        assert!(svg.starts_with("<svg") && svg.ends_with("</svg>") && !svg.contains("<b>"));
+        assert!(
+            svg.starts_with("<div class='wide'><svg")
+                && svg.ends_with("</svg></div>")
+                && !svg.contains("<b>")
+        );
     }
 
     #[test]

@@ -97,6 +97,27 @@ pub(crate) fn bytes() -> ProgressBar {
     ))
 }
 
+/// A count of ids on a terminal, of about so many if that is known. `quiet`: they themselves go to
+/// the terminal.
+pub(crate) fn ids(about: Option<u64>, quiet: bool) -> ProgressBar {
+    if quiet || !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    match about {
+        Some(about) => ProgressBar::new(about).with_style(style(
+            "{bar:30} {human_pos} of about {human_len} ids, {elapsed}",
+        )),
+        None => {
+            ProgressBar::new_spinner().with_style(style("{spinner} {human_pos} ids, {elapsed}"))
+        }
+    }
+}
+
+/// The same of what is printed.
+pub(crate) fn printed_ids(about: u64) -> ProgressBar {
+    ids(Some(about), io::stdout().is_terminal())
+}
+
 fn style(template: &str) -> ProgressStyle {
     // A wrong template is a fault of ours, and not worth failing a run for.
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())

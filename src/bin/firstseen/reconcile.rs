@@ -12,6 +12,7 @@ use crate::args::{Only, Reconcile};
 use crate::failure::{Ending, Failure};
 use crate::id_rows::IdRows;
 use crate::place;
+use crate::progress;
 use crate::show::{Lines, hex, id_text};
 use crate::stop;
 use crate::time::rfc3339;
@@ -44,7 +45,7 @@ pub(crate) fn run(args: &Reconcile) -> Result<Ending, Failure> {
     };
     lines.finish()?;
     drop(scope);
-    store.close()?;
+    place::end_look(store)?;
     Ok(ending)
 }
 
@@ -68,8 +69,13 @@ fn compare(args: &Reconcile, store: &Store, scope: &Scope) -> Result<Reconciliat
     }
     let path = args.effects.as_deref().unwrap_or("-".as_ref());
     let mut rows = IdRows::open(path, args.format, &args.rows)?;
+    let bar = progress::ids(None, false);
     let effects = std::iter::from_fn(|| {
-        let row = rows.as_mut()?.next_row().transpose()?;
+        bar.inc(1);
+        let Some(row) = rows.as_mut()?.next_row().transpose() else {
+            bar.finish_and_clear();
+            return None;
+        };
         Some(row.map(|row| {
             let effect = Effect::new(&row.id);
             row.at.map_or(effect.clone(), |at| effect.at(at))

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-use firstseen::Store;
+use firstseen::{Store, Top};
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::Value;
 
@@ -20,16 +20,26 @@ use crate::place;
 use crate::plot::{bars, escape, lines};
 use crate::show::Lines;
 use crate::stat::{Found, freshness, look};
-use crate::time::rfc3339;
+use crate::time::{rfc3339, span};
 
 /// Bars of the plot of first sights.
 const SIGHTS: usize = 60;
 
+/// Light and dark as the reader's system is; what is wider than the page scrolls by itself.
 const STYLE: &str = "\
-body{font:15px/1.5 system-ui,sans-serif;max-width:900px;margin:2em auto;padding:0 1em;color:#222}\
-h1{font-size:1.5em}h2{font-size:1.15em;margin-top:2em}table{border-collapse:collapse}\
-td,th{padding:.2em .9em .2em 0;text-align:left}td.n,th.n{text-align:right}\
-svg{width:100%}svg text{font-size:11px;fill:#555}.grid{stroke:#ddd}.legend,.fresh{color:#555}";
+:root{color-scheme:light dark;--page:#fff;--text:#222;--soft:#555;--grid:#ddd;\
+--c0:#0b6e99;--c1:#c23b4e;--c2:#3f7d5c;--c3:#7a5690}\
+@media(prefers-color-scheme:dark){:root{--page:#16181c;--text:#e4e6ea;--soft:#a9afb9;\
+--grid:#3a3f47;--c0:#5bb8e0;--c1:#f0808e;--c2:#7fc79d;--c3:#c3a0d8}}\
+body{font:15px/1.5 system-ui,sans-serif;max-width:900px;margin:2em auto;padding:0 1em;\
+background:var(--page);color:var(--text);overflow-wrap:anywhere}\
+h1{font-size:1.5em}h2{font-size:1.15em;margin:2em 0 .5em}\
+.wide{overflow-x:auto;overflow-wrap:normal}table{border-collapse:collapse}\
+td,th{padding:.2em 1.2em .2em 0;text-align:left;vertical-align:top}\
+tr+tr>*{border-top:1px solid var(--grid)}\
+td.n,th.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}\
+svg{display:block;width:100%;min-width:620px}svg text{font-size:12px;fill:var(--soft)}\
+.grid{stroke:var(--grid)}.legend,.fresh{color:var(--soft)}.legend span{margin-right:1em}";
 
 pub(crate) fn run(args: &Report) -> Result<Ending, Failure> {
     let store = place::look(&args.store)?;
@@ -75,6 +85,10 @@ fn page(dir: &Path, store: &Store, found: &Found, samples: &[Value]) -> Result<S
         escape(&freshness(&found.as_of))
     );
     summary(&mut page, found);
+    work(&mut page, found);
+    if let Some(top) = store.top()? {
+        sources(&mut page, &top);
+    }
     generations(&mut page, found);
     for scope in &found.scopes {
         sights(&mut page, store, scope)?;
@@ -110,6 +124,76 @@ fn summary(page: &mut String, found: &Found) {
     page.push_str("</table>\n");
 }
 
+/// A table, its first columns texts, the others numbers.
+fn table(page: &mut String, texts: usize, names: &[&str], rows: &[Vec<String>]) {
+    let class = |at: usize| if at < texts { "" } else { " class='n'" };
+    page.push_str("<div class='wide'><table><tr>");
+    for (at, name) in names.iter().enumerate() {
+        let _ = write!(page, "<th{}>{name}</th>", class(at));
+    }
+    page.push_str("</tr>");
+    for row in rows {
+        page.push_str("<tr>");
+        for (at, cell) in row.iter().enumerate() {
+            let _ = write!(page, "<td{}>{}</td>", class(at), escape(cell));
+        }
+        page.push_str("</tr>");
+    }
+    page.push_str("</table></div>\n");
+}
+
+/// Scopes with claims or dead letters.
+fn work(page: &mut String, found: &Found) {
+    let scopes = found.stats.scopes.iter();
+    let busy = scopes.filter(|s| s.claims.is_some() || s.dead_letters > 0);
+    let rows: Vec<Vec<String>> = busy
+        .map(|scope| {
+            let claims = scope.claims.unwrap_or_default();
+            let states = [claims.held, claims.lapsed, claims.waiting, claims.unknown];
+            let counts = states.map(|group| HumanCount(group.count).to_string());
+            let letters = HumanCount(scope.dead_letters).to_string();
+            let name = std::iter::once(scope.name.clone());
+            name.chain(counts).chain([letters]).collect()
+        })
+        .collect();
+    if !rows.is_empty() {
+        page.push_str("<h2>Claims and dead letters</h2>");
+        let names = [
+            "scope",
+            "held",
+            "lapsed",
+            "waiting",
+            "unknown",
+            "dead letters",
+        ];
+        table(page, 1, &names, &rows);
+    }
+}
+
+/// Where duplicates come from, as it was counted last.
+fn sources(page: &mut String, top: &Top) {
+    let pairs = top.sources_by_scope.iter().take(20);
+    let rows: Vec<Vec<String>> = pairs
+        .map(|p| {
+            let bounds = [p.at_least(), p.count].map(|n| HumanCount(n).to_string());
+            [p.scope.clone(), p.source.clone()]
+                .into_iter()
+                .chain(bounds)
+                .collect()
+        })
+        .collect();
+    let _ = writeln!(
+        page,
+        "<h2>Top sources of duplicates</h2><p class='legend'>{} in the {} before {}</p>",
+        HumanCount(top.duplicates),
+        span(top.window),
+        rfc3339(top.at)
+    );
+    if !rows.is_empty() {
+        table(page, 2, &["scope", "source", "at least", "at most"], &rows);
+    }
+}
+
 fn generations(page: &mut String, found: &Found) {
     // The earliest to end first, as time goes on.
     let generations: Vec<_> = found.stats.generations.iter().rev().collect();
@@ -127,22 +211,17 @@ fn generations(page: &mut String, found: &Found) {
     page.push_str(&bars(&labels, &ids, ""));
     page.push_str("<h2>Disk of each generation</h2>");
     page.push_str(&bars(&labels, &bytes, "B"));
-    page.push_str(
-        "<table><tr><th>ends</th><th class='n'>class</th><th class='n'>runs</th>\
-         <th class='n'>ids</th><th class='n'>on disk</th></tr>",
-    );
-    for (g, label) in generations.iter().zip(&labels) {
-        let (ids, bytes) = (HumanCount(g.ids_estimate), HumanBytes(g.disk_bytes));
-        let _ = write!(
-            page,
-            "<tr><td>{}</td><td class='n'>{}</td><td class='n'>{}</td><td class='n'>{ids}</td>\
-             <td class='n'>{bytes}</td></tr>",
-            escape(label),
-            g.class,
-            g.runs
-        );
-    }
-    page.push_str("</table>\n");
+    let rows = generations.iter().zip(&labels).map(|(g, label)| {
+        vec![
+            label.clone(),
+            g.class.to_string(),
+            g.runs.to_string(),
+            HumanCount(g.ids_estimate).to_string(),
+            HumanBytes(g.disk_bytes).to_string(),
+        ]
+    });
+    let names = ["ends", "class", "runs", "ids", "on disk"];
+    table(page, 1, &names, &rows.collect::<Vec<_>>());
 }
 
 /// When the ids of a scope were first seen.

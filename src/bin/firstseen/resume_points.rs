@@ -20,7 +20,7 @@ pub(crate) fn run(args: &ResumePoints) -> Result<Ending, Failure> {
         })?;
     }
     lines.finish()?;
-    store.close()?;
+    place::end_look(store)?;
     Ok(Ending::Done)
 }
 

@@ -32,6 +32,6 @@ pub(crate) fn run(args: &Scan) -> Result<Ending, Failure> {
     }
     lines.finish()?;
     drop(scope);
-    store.close()?;
+    place::end_look(store)?;
     Ok(ending)
 }

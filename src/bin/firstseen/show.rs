@@ -5,7 +5,7 @@
 
 use std::io::{self, BufWriter, StdoutLock, Write};
 
-use firstseen::{Key, Sighting};
+use firstseen::{IdState, Key, Sighting};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -58,6 +58,15 @@ pub(crate) fn sighting_json(id: &[u8], sighting: Option<&Sighting>) -> Value {
         "first_seen_at": sighting.map(|sighting| rfc3339(sighting.first_seen_at())),
         "source": sighting.and_then(Sighting::source),
     })
+}
+
+/// How an id ended.
+pub(crate) fn outcome(seen: &Sighting) -> &'static str {
+    match seen.state() {
+        IdState::Failed => "failed",
+        IdState::DeadLettered => "dead",
+        _ => "done",
+    }
 }
 
 /// The same as one line: time, id, source.

@@ -7,10 +7,11 @@ use std::thread;
 use std::time::Duration;
 
 use firstseen::{
-    AsOf, GenerationStats, Mode, OnStoreError, OutboxStats, PreparedStats, Stats, Store,
+    AsOf, ClaimGroup, GenerationStats, Mode, OnStoreError, OutboxStats, PreparedStats, ScopeStats,
+    Stats, Store,
 };
 use indicatif::{HumanBytes, HumanCount, HumanDuration};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::args::{Look, Stat};
 use crate::failure::{Ending, Failure};
@@ -18,13 +19,14 @@ use crate::place;
 use crate::show::Lines;
 use crate::stop;
 use crate::table;
-use crate::time::rfc3339;
+use crate::time::{rfc3339, span};
 
 /// What one look found.
 pub(crate) struct Found {
     pub(crate) as_of: AsOf,
     pub(crate) scopes: Vec<String>,
     pub(crate) stats: Stats,
+    pub(crate) producers: u64,
 }
 
 /// Looks at a store.
@@ -32,8 +34,15 @@ pub(crate) fn look(store: &Store) -> Result<Found, Failure> {
     let as_of = store
         .as_of()
         .ok_or_else(|| Failure::File("not a look".to_string()))?;
+    let mut producers = 0;
+    for name in store.sequences_names()? {
+        if let Some(space) = store.existing_sequences(&name)? {
+            producers += space.producers()?.len() as u64;
+        }
+    }
     Ok(Found {
         as_of,
+        producers,
         scopes: store.scopes()?,
         stats: store.stats()?,
     })
@@ -180,6 +189,10 @@ pub(crate) fn json(found: &Found) -> Value {
             })
         })
         .collect();
+    let letters = stats.scopes.iter();
+    let dead_letters: Map<_, _> = letters
+        .map(|scope| (scope.name.clone(), json!(scope.dead_letters)))
+        .collect();
     json!({
         "as_of": {
             "commit": found.as_of.commit,
@@ -197,6 +210,9 @@ pub(crate) fn json(found: &Found) -> Value {
         "disk_bytes": stats.disk_bytes,
         "outboxes": outboxes,
         "generations": generations,
+        "producers": found.producers,
+        "claims": claims_json(stats),
+        "dead_letters": dead_letters,
     })
 }
 
@@ -211,6 +227,66 @@ fn switched(found: &Found) -> impl Iterator<Item = (&str, &'static str)> {
         };
         Some((scope.name.as_str(), what))
     })
+}
+
+fn claims_json(stats: &Stats) -> Value {
+    let group = |group: &ClaimGroup| {
+        json!({
+            "count": group.count,
+            "oldest_s": group.oldest.as_secs_f64(),
+        })
+    };
+    let scopes = stats.scopes.iter();
+    let scopes = scopes.filter_map(|scope| Some((scope.name.clone(), scope.claims.as_ref()?)));
+    let scopes: Map<_, _> = scopes
+        .map(|(name, claims)| {
+            let states = json!({
+                "held": group(&claims.held),
+                "lapsed": group(&claims.lapsed),
+                "waiting": group(&claims.waiting),
+                "unknown": group(&claims.unknown),
+            });
+            (name, states)
+        })
+        .collect();
+    Value::Object(scopes)
+}
+
+/// A line for each scope that has claims or dead letters.
+fn work(stats: &Stats) -> Vec<String> {
+    let cell = |group: ClaimGroup| match group.count {
+        0 => "0".to_string(),
+        n => format!("{n}, oldest {}", span(group.oldest)),
+    };
+    let has_work = |s: &&ScopeStats| s.dead_letters > 0 || s.claims.is_some();
+    let rows: Vec<_> = stats
+        .scopes
+        .iter()
+        .filter(has_work)
+        .map(|scope| {
+            let claims = scope.claims.unwrap_or_default();
+            vec![
+                scope.name.clone(),
+                cell(claims.held),
+                cell(claims.lapsed),
+                cell(claims.waiting),
+                cell(claims.unknown),
+                scope.dead_letters.to_string(),
+            ]
+        })
+        .collect();
+    let columns = [
+        ("claims of", false),
+        ("held", true),
+        ("lapsed", true),
+        ("waiting", true),
+        ("unknown", true),
+        ("dead letters", true),
+    ];
+    match rows[..] {
+        [] => Vec::new(),
+        _ => table::lines(&columns, &rows),
+    }
 }
 
 fn text(found: &Found) -> Vec<String> {
@@ -232,6 +308,7 @@ fn text(found: &Found) -> Vec<String> {
         ("on disk", HumanBytes(stats.disk_bytes).to_string()),
         ("generations", stats.generations.len().to_string()),
         ("in doubt", in_doubt(&stats.prepared)),
+        ("producers", HumanCount(found.producers).to_string()),
     ];
     let switches = (!switches.is_empty()).then(|| ("switches", switches.join(", ")));
     let rows = rows
@@ -240,6 +317,7 @@ fn text(found: &Found) -> Vec<String> {
         .map(|(name, value)| format!("{name:16}{value}"));
     let outboxes = stats.outboxes.iter().map(outbox);
     rows.chain(outboxes)
+        .chain(work(stats))
         .chain([freshness(&found.as_of)])
         .collect()
 }

@@ -47,6 +47,19 @@ pub(crate) struct Stat {
     pub(crate) count: Option<u64>,
 }
 
+/// Where duplicates come from: the scopes and sources that have the most, each with bounds. It is
+/// what the service that counts them (`top_sources`) wrote last, every ten seconds and when it
+/// closed; the last line says when.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct TopArgs {
+    #[command(flatten)]
+    pub(crate) look: Look,
+    /// So many of each list; up to 100 are there.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) show: usize,
+}
+
 /// Copy a store to a new directory, whoever has it open: a store of its own, as of one commit.
 /// Table files are linked where that can be.
 #[derive(Debug, ClapArgs)]

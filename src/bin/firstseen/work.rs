@@ -1,14 +1,15 @@
-//! `claims`, `dead` and `sequences`: work that is under way, was given up, or comes in order.
+//! `claims`, `dead`, `decide` and `sequences`: work that is under way, was given up, or comes in
+//! order.
 //!
 //! Whatever only looks works on a store that another process has open. What ends a dead letter
 //! opens the store, and leaves a row in the audit.
 
 use std::time::SystemTime;
 
-use firstseen::{ClaimEntry, DeadLetter, ProducerState, Scope};
+use firstseen::{ClaimEntry, DeadLetter, Decided, ProducerState, Scope};
 use serde_json::{Value, json};
 
-use crate::args::{ByHand, Claims, Dead, DeadAct, Ids, Place, Sequences};
+use crate::args::{ByHand, Claims, Dead, DeadAct, Decide, Ids, Outcome, Place, Sequences};
 use crate::failure::{Ending, Failure};
 use crate::place;
 use crate::show::{Lines, hex, id_text};
@@ -38,11 +39,11 @@ pub(crate) fn claims(args: &Claims) -> Result<Ending, Failure> {
         }
     }
     lines.finish()?;
-    store.close()?;
+    place::end_look(store)?;
     Ok(Ending::Done)
 }
 
-fn claim_json(claim: &ClaimEntry) -> Value {
+pub(crate) fn claim_json(claim: &ClaimEntry) -> Value {
     json!({
         "id": id_text(&claim.id),
         "hex": hex(&claim.id),
@@ -76,10 +77,12 @@ pub(crate) fn dead(args: &Dead) -> Result<Ending, Failure> {
     match &args.act {
         DeadAct::List { place } => list(place),
         DeadAct::Show { place, ids } => show(place, ids),
-        DeadAct::Redrive(by_hand) => {
-            end(by_hand, "redriven", |scope, id, why| scope.redrive(id, why))
-        }
-        DeadAct::Purge(by_hand) => end(by_hand, "purged", |scope, id, why| scope.purge(id, why)),
+        DeadAct::Redrive(by_hand) => end(by_hand, "redriven", NO_LETTER, |scope, id, why| {
+            scope.redrive(id, why)
+        }),
+        DeadAct::Purge(by_hand) => end(by_hand, "purged", NO_LETTER, |scope, id, why| {
+            scope.purge(id, why)
+        }),
     }
 }
 
@@ -99,7 +102,7 @@ fn list(place: &Place) -> Result<Ending, Failure> {
     }
     lines.finish()?;
     drop(scope);
-    store.close()?;
+    place::end_look(store)?;
     Ok(Ending::Done)
 }
 
@@ -134,7 +137,7 @@ fn show(place: &Place, ids: &Ids) -> Result<Ending, Failure> {
     }
     lines.finish()?;
     drop(scope);
-    store.close()?;
+    place::end_look(store)?;
     Ok(known_if(found.iter().all(|found| *found)))
 }
 
@@ -142,7 +145,7 @@ fn known_if(all: bool) -> Ending {
     if all { Ending::Done } else { Ending::NotKnown }
 }
 
-fn letter_json(letter: &DeadLetter) -> Value {
+pub(crate) fn letter_json(letter: &DeadLetter) -> Value {
     json!({
         "id": id_text(&letter.id),
         "hex": hex(&letter.id),
@@ -172,10 +175,24 @@ fn letter_fields(letter: &DeadLetter) -> [(&'static str, String); 8] {
     ]
 }
 
-/// Ends dead letters, one audited commit each.
+const NO_LETTER: &str = "no dead letter";
+
+pub(crate) fn decide(args: &Decide) -> Result<Ending, Failure> {
+    let outcome = match args.outcome {
+        Outcome::Done => Decided::Done,
+        Outcome::Failed => Decided::Failed,
+        Outcome::Retry => Decided::Retry,
+    };
+    end(&args.by_hand, "decided", "not unknown", |scope, id, why| {
+        scope.decide(id, outcome, why)
+    })
+}
+
+/// Ends dead letters or unknown outcomes, one audited commit each.
 fn end(
     args: &ByHand,
     done: &str,
+    otherwise: &str,
     act: impl Fn(&Scope, &[u8], &str) -> firstseen::Result<bool>,
 ) -> Result<Ending, Failure> {
     let ids = place::ids(&args.ids)?;
@@ -191,7 +208,7 @@ fn end(
         } else if was_dead {
             format!("{done}  {text}")
         } else {
-            format!("no dead letter  {text}")
+            format!("{otherwise}  {text}")
         })?;
     }
     lines.finish()?;
@@ -222,7 +239,7 @@ pub(crate) fn sequences(args: &Sequences) -> Result<Ending, Failure> {
         }
     }
     lines.finish()?;
-    store.close()?;
+    place::end_look(store)?;
     Ok(Ending::Done)
 }
 

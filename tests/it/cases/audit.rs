@@ -62,6 +62,53 @@ fn the_audit_is_bounded_and_counts_what_went() {
     }
 }
 
+/// Entries go by their age too, with the next act or by themselves.
+#[test]
+fn entries_that_are_too_old_go_and_are_counted() {
+    let clock = ManualClock::new();
+    let options = quiet()
+        .clock(Clock::Manual(clock.clone()))
+        .audit_age_max(days(30));
+    let store = Store::in_memory(options).unwrap();
+    let ids = week(&store);
+    let forget = |why: &str| {
+        let _ = ids.insert("a").unwrap();
+        assert!(ids.forget("a", why).unwrap());
+    };
+    let kept = || -> Vec<String> {
+        let audit = store.audit().unwrap();
+        audit.map(|e| e.unwrap().why).collect()
+    };
+    for n in 0..3 {
+        forget(&format!("{n}"));
+        clock.advance(days(10));
+    }
+    // What removes something goes by the stored mark of time.
+    store.seal().unwrap();
+    forget("3");
+    assert_eq!(kept(), ["0", "1", "2", "3"], "not a moment too early");
+    clock.advance(secs(1));
+    store.compact().unwrap();
+    store.compact().unwrap();
+    assert_eq!(kept(), ["1", "2", "3"], "by itself");
+    assert_eq!(store.audit().unwrap().gone(), 1);
+    clock.advance(days(10));
+    store.seal().unwrap();
+    forget("4");
+    assert_eq!(kept(), ["2", "3", "4"], "with the next act");
+    clock.advance(days(400));
+    store.compact().unwrap();
+    store.compact().unwrap();
+    assert!(kept().is_empty());
+    let audit = store.audit().unwrap();
+    assert_eq!(audit.gone(), 5);
+    assert_eq!(audit.gone_until(), Some(clock.now() - days(400)));
+    expect_invalid(
+        Store::in_memory(quiet().audit_age_max(secs(86_399))),
+        "audit_age_max must be a day or more",
+    );
+}
+
 /// Threads that forget at the same time lose no entry and miscount none.
 #[test]
 fn entries_of_many_threads_are_all_there() {
@@ -181,9 +228,9 @@ fn an_explanation_tells_everything_of_an_id() {
     let (store, clock) = timed();
     let now = clock.now();
     let ids = week(&store);
-    assert_eq!(ids.explain("a").unwrap(), None);
+    assert!(!ids.explain("a").unwrap().is_known());
     let _ = ids.insert("a").unwrap();
-    let seen = ids.explain("a").unwrap().unwrap();
+    let seen = ids.explain("a").unwrap().record.unwrap();
     assert_eq!(
         (seen.state, seen.tier),
         (RecordState::Remembered, Tier::ActiveSet)
@@ -192,14 +239,14 @@ fn an_explanation_tells_everything_of_an_id() {
     assert_eq!(seen.expires_at, Some(now + days(7)));
     assert!(seen.generation_ends_at > seen.expires_at && !seen.supersedes);
     store.seal().unwrap();
-    let sealed = ids.explain("a").unwrap().unwrap();
+    let sealed = ids.explain("a").unwrap().record.unwrap();
     assert_eq!(sealed.tier, Tier::Generation);
     assert_eq!(
         (sealed.expires_at, sealed.class),
         (seen.expires_at, seen.class)
     );
     assert!(ids.forget("a", "a test").unwrap());
-    let forgotten = ids.explain("a").unwrap().unwrap();
+    let forgotten = ids.explain("a").unwrap().record.unwrap();
     assert_eq!(forgotten.state, RecordState::Forgotten);
     assert_eq!(
         (forgotten.tier, forgotten.supersedes),
@@ -207,11 +254,11 @@ fn an_explanation_tells_everything_of_an_id() {
     );
     let _ = ids.insert("b").unwrap();
     clock.advance(days(7));
-    let expired = ids.explain("b").unwrap().unwrap();
+    let expired = ids.explain("b").unwrap().record.unwrap();
     assert_eq!(expired.state, RecordState::Expired);
     let endless = store.scope("endless", Policy::forever()).unwrap();
     let _ = endless.insert("a").unwrap();
-    let endless = endless.explain("a").unwrap().unwrap();
+    let endless = endless.explain("a").unwrap().record.unwrap();
     assert_eq!(
         (endless.expires_at, endless.generation_ends_at),
         (None, None)

@@ -5,6 +5,7 @@ mod given_up;
 mod leases;
 mod paths;
 mod reopened;
+mod states;
 
 use firstseen::{Claim, Clock, ManualClock, Options, Policy, Scope, Store, Verdict, days};
 

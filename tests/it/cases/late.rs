@@ -121,7 +121,7 @@ fn an_id_that_first_comes_late_in_its_window_is_first_once() {
     let scope = store.scope("s", policy(IdTime::Ulid)).unwrap();
     assert!(scope.insert(&id).unwrap().is_first());
     assert!(scope.insert(&id).unwrap().is_duplicate());
-    let told = scope.explain(&id).unwrap().unwrap();
+    let told = scope.explain(&id).unwrap().record.unwrap();
     assert_eq!(told.state, RecordState::Remembered);
     assert_eq!(told.expires_at, Some(clock.now() + ms(1)));
     clock.advance(ms(1));

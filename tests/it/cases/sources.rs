@@ -44,6 +44,15 @@ fn the_top_sources_of_duplicates_are_counted_where_scopes_keep_none() {
     let expected = [("ids".to_string(), 15, 0), ("other".to_string(), 3, 0)];
     assert_eq!(listed(&top.scopes), expected);
     assert_eq!((top.duplicates, top.with_source), (18, 17));
+    let pairs = top.sources_by_scope.iter();
+    let pairs: Vec<_> = pairs.map(|p| (&*p.scope, &*p.source, p.count)).collect();
+    let expected = [
+        ("ids", "shop-2", 9),
+        ("ids", "shop-1", 6),
+        ("other", "shop-1", 2),
+    ];
+    assert_eq!(pairs, expected);
+    assert_eq!(top.at, clock.now());
     let sample = "firstseen_top_source_duplicates{source=\"shop-2\"} 9\n";
     assert!(store.prometheus().unwrap().contains(sample));
     // The scope keeps no sources all the same.
@@ -232,4 +241,44 @@ fn the_ticker_looks_by_itself() {
         }
     }
     panic!("nobody looked");
+}
+
+/// Who only looks sees what the process that counts wrote last, and when.
+#[test]
+fn a_look_has_the_top_sources_as_they_were_written_last() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("store");
+    let clock = ManualClock::new();
+    let counting = || quiet().top_sources(100).clock(Clock::Manual(clock.clone()));
+    let look = || {
+        let look = Store::open_read_only(&dir, Options::new()).unwrap();
+        let (top, stats) = (look.top().unwrap(), look.stats().unwrap());
+        assert_eq!(top, stats.top);
+        top
+    };
+    let store = Store::open(&dir, counting()).unwrap();
+    let ids = week(&store);
+    repeat(&ids, "shop-1", 3);
+    assert_eq!(look(), None, "nothing was written yet");
+    let at = clock.now();
+    // As background work does every ten seconds.
+    store.seal().unwrap();
+    let written = store.stats().unwrap().written;
+    let top = look().unwrap();
+    assert_eq!(Some(&top), store.top().unwrap().as_ref());
+    assert_eq!((top.at, top.sources[0].count), (at, 3));
+    // It isn't written again unless it changed.
+    clock.advance(secs(1));
+    store.seal().unwrap();
+    assert_eq!(store.stats().unwrap().written, written);
+    repeat(&ids, "shop-1", 1);
+    drop(ids);
+    store.close().unwrap();
+    let top = look().unwrap();
+    assert_eq!((top.at, top.sources[0].count), (at + secs(1), 5));
+    // A store that doesn't count leaves it as it is; it says of when it is.
+    let store = Store::open(&dir, quiet()).unwrap();
+    assert_eq!(store.top().unwrap(), None);
+    store.close().unwrap();
+    assert_eq!(look(), Some(top));
 }

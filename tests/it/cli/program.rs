@@ -22,11 +22,18 @@ pub(super) fn command(dir: &Path, args: &str) -> Command {
     command
 }
 
+/// Runs the binary with these arguments, to its end.
+pub(crate) fn run_args(dir: &Path, args: &[String]) -> Ran {
+    let mut command = command(dir, "");
+    command.args(args);
+    command.output().expect("the binary starts").into()
+}
+
 /// What a run left.
-pub(super) struct Ran {
-    pub(super) code: Option<i32>,
-    pub(super) stdout: Vec<u8>,
-    pub(super) stderr: String,
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: String,
 }
 
 impl Ran {

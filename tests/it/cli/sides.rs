@@ -1,7 +1,10 @@
 //! `export`, `import`, `reconcile`, `audit` and `resume-points`.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::fs;
 
+use firstseen::{Error, Failure, Id, Options, Policy, Store, Verdict, days};
 use serde_json::{Value, json};
 
 use super::program::{run, run_piped};
@@ -37,6 +40,110 @@ fn an_export_is_imported_into_another_store_as_it_was() {
     // What was imported is a duplicate.
     let ran = run_piped(dir.path(), "dedup --store other --key a --json", ROWS);
     assert_eq!(ran.expect(0).counts(), [3, 0, 3, 0]);
+}
+
+/// Results, fingerprints of payloads and outcomes go along, into a store of another seed too.
+#[test]
+fn an_export_carries_results_fingerprints_and_outcomes() {
+    let dir = tempfile::tempdir().unwrap();
+    let policy = || Policy::remember(days(7)).payloads().results().sources();
+    let make = |name: &str| Store::open(dir.path().join(name), Options::new()).unwrap();
+    let store = make("s");
+    let pays = store.scope("default", policy()).unwrap();
+    let paid = Id::new("paid").payload(b"body").source("web");
+    let once = pays.once(paid, |tx| {
+        tx.result(b"receipt");
+        Ok::<_, Error>(())
+    });
+    assert!(once.unwrap().is_first());
+    let mut claim = pays.claim("declined").unwrap().first().unwrap();
+    claim.fail(Failure::Permanent, "no funds").unwrap();
+    let mut batch = store.batch();
+    batch.once(&pays, "bad").dead_letter("no sense", b"");
+    let _ = batch.commit().unwrap();
+    drop((claim, pays, batch));
+    store.close().unwrap();
+    let exported = run(dir.path(), "export --store s");
+    assert_eq!(exported.expect(0).json_lines().len(), 3);
+    let into = "import --store t --retention 7d --json";
+    let ran = run_piped(dir.path(), into, &exported.stdout);
+    let summary = ran.expect(0).json_lines();
+    assert_eq!(summary[0]["recorded"], json!(3));
+    assert_eq!(summary[0]["fingerprints_left_out"], json!(0));
+    let sorted = |ran: &super::program::Ran| {
+        let mut lines: Vec<_> = ran
+            .expect(0)
+            .json_lines()
+            .iter()
+            .map(Value::to_string)
+            .collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(
+        sorted(&run(dir.path(), "export --store t")),
+        sorted(&exported)
+    );
+
+    let store = make("t");
+    let pays = store.scope("default", policy()).unwrap();
+    let Verdict::Duplicate(seen) = pays.insert(paid).unwrap() else {
+        panic!("it was imported");
+    };
+    assert_eq!(
+        (seen.result(), seen.source()),
+        (Some(&b"receipt"[..]), Some("web"))
+    );
+    let other = pays
+        .insert(Id::new("paid").payload(b"another body"))
+        .unwrap();
+    assert!(matches!(other, Verdict::PayloadMismatch(_)), "{other:?}");
+    let Verdict::Failed(seen) = pays.insert("declined").unwrap() else {
+        panic!("it failed there");
+    };
+    assert_eq!(
+        (seen.result(), seen.attempt()),
+        (Some(&b"no funds"[..]), Some(1))
+    );
+    assert!(matches!(
+        pays.insert("bad").unwrap(),
+        Verdict::DeadLettered(_)
+    ));
+    let key = pays.payload_key().unwrap();
+    assert!(store.scope("default", policy().payload_key(key)).is_ok());
+    drop((pays, store));
+
+    // A scope with a key of its own can't compare them: they are left out, and that is told.
+    run_piped(dir.path(), "dedup --store u --key a", ROWS).expect(0);
+    let ran = run_piped(dir.path(), "import --store u --json", &exported.stdout);
+    assert_eq!(
+        ran.expect(0).json_lines()[0]["fingerprints_left_out"],
+        json!(1)
+    );
+    assert!(ran.stderr.contains("another key"), "{}", ran.stderr);
+    let store = make("u");
+    let pays = store.scope("default", policy()).unwrap();
+    assert!(
+        pays.insert(Id::new("paid").payload(b"another body"))
+            .unwrap()
+            .is_duplicate()
+    );
+    let other = store.scope("default", policy().payload_key(key));
+    assert!(other.is_err_and(|e| e.to_string().contains("payload key")));
+    let bad = "{\"hex\":\"61\",\"first_seen_at\":\"2024-11-30T12:00:00Z\",";
+    for (line, said) in [
+        ("\"fingerprint\":\"00\"}", "payload_key: it is missing"),
+        (
+            "\"fingerprint\":\"00\",\"payload_key\":\"0011223344556677\"}",
+            "not 16 bytes",
+        ),
+        ("\"outcome\":\"lost\"}", "none of done, failed, dead"),
+        ("\"attempt\":-1}", "no number of an attempt"),
+        ("\"result_hex\":\"0\"}", "hexadecimal"),
+    ] {
+        let line = format!("{bad}{line}\n");
+        run_piped(dir.path(), "import --store v", line.as_bytes()).expect_said(3, said);
+    }
 }
 
 #[test]

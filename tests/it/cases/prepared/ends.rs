@@ -236,3 +236,21 @@ fn messages_are_numbered_by_the_commit_that_ends_the_transaction() {
     let told = drained.iter().map(|m| (m.id.number(), &m.payload[..]));
     assert_eq!(told.collect::<Vec<_>>(), [(1, &b"early"[..]), (2, b"late")]);
 }
+
+/// A scope's number of dead letters counts those of a transaction from its commit on.
+#[test]
+fn dead_letters_count_when_the_transaction_is_committed() {
+    let world = World::new();
+    let letters = |world: &World| world.store.stats().unwrap().scopes[0].dead_letters;
+    for txn in ["given up", "aborted"] {
+        let mut batch = world.store.batch();
+        batch.once(&world.ids, txn).dead_letter("no sense", b"");
+        assert_eq!(batch.prepare(txn).unwrap().len(), 1);
+    }
+    assert_eq!(letters(&world), 0);
+    world.store.abort_prepared("aborted", "a test").unwrap();
+    world.store.commit_prepared("given up").unwrap();
+    assert_eq!(letters(&world), 1);
+    let world = world.crashed();
+    assert_eq!(letters(&world), 1);
+}
