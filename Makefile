@@ -16,10 +16,10 @@ CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/firstseen/target
 export CARGO_TARGET_DIR
 export FEATURES
 
-.PHONY: help prepare demo test lint bench compare fuzz soak asan crash powercut faults
+.PHONY: help prepare demo test lint bench compare instructions fuzz soak asan crash powercut faults
 
 help: ## Show this list.
-	@awk -F ': .*## |: ## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ': .*## |: ## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
 prepare: ## Check for what a build needs, and install libclang when it is missing.
 	@scripts/prepare.sh
@@ -49,6 +49,9 @@ bench: prepare ## Run the benchmarks; ARGS="..." goes to criterion.
 # By manifest, as another package named compare is among the dependencies.
 compare: prepare ## Measure against other engines; ARGS="..." goes to the program.
 	cargo run --release --manifest-path compare/Cargo.toml -- $(ARGS)
+
+instructions: prepare ## Count the main paths' instructions against the record; UPDATE=1 records.
+	@scripts/instructions.sh
 
 asan: prepare ## Run the tests under AddressSanitizer; ARGS="..." filters them.
 	@scripts/asan.sh $(ARGS)

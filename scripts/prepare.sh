@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Checks for what a build needs: cargo, a C++ compiler, libclang. What the system's package manager
 # has is installed when it is missing; what can't be installed is named, and the script fails.
-# `prepare.sh xfs` checks for the maker of XFS file systems instead, which power cuts need.
+# `prepare.sh xfs` checks for the maker of XFS file systems instead, which power cuts need, and
+# `prepare.sh valgrind` for valgrind, which counts instructions.
 #
 # libclang is looked for in the places that the binding generator of RocksDB looks in: first
 # LIBCLANG_PATH and nothing else when it is set, then llvm-config, the library paths and the
@@ -55,6 +56,10 @@ xfs() {
     command -v mkfs.xfs >/dev/null
 }
 
+has_valgrind() {
+    command -v valgrind >/dev/null
+}
+
 compiler() {
     command -v "${CXX:-c++}" >/dev/null || command -v g++ >/dev/null || command -v clang++ >/dev/null
 }
@@ -77,6 +82,8 @@ install() {
         apt=g++ dnf=gcc-c++ apk=g++ pacman=gcc brew=gcc
     elif [[ $1 == xfs ]]; then
         apt=xfsprogs dnf=xfsprogs apk=xfsprogs pacman=xfsprogs brew=xfsprogs
+    elif [[ $1 == has_valgrind ]]; then
+        apt=valgrind dnf=valgrind apk=valgrind pacman=valgrind brew=valgrind
     fi
     echo "prepare: no $2 here; installing it" >&2
     if command -v apt-get >/dev/null; then
@@ -112,6 +119,10 @@ need() {
 
 if [[ ${1:-} == xfs ]]; then
     need xfs "mkfs.xfs" "Install it (xfsprogs)."
+    exit
+fi
+if [[ ${1:-} == valgrind ]]; then
+    need has_valgrind "valgrind" "Install it (valgrind)."
     exit
 fi
 if ! command -v cargo >/dev/null; then

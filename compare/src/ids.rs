@@ -3,14 +3,21 @@
 //! Id `n` can be made again at any time, so that re-inserting an old one needs no memory of what
 //! was inserted, and every system of a round gets exactly the same bytes.
 //!
-//! Invariant I1: two numbers of one seed never give the same id. The first half of an id is a
-//! bijection of its number, so this holds for certain, not just very probably.
+//! Invariant I1: two numbers of one seed never give the same id. 64 bits of an id are a bijection
+//! of its number, so this holds for certain, not just very probably.
 
 /// An id: 16 bytes that look random.
 pub type Id = [u8; 16];
 
 /// The size of a business row that is written with an id.
 pub const ROW_BYTES: usize = 200;
+
+/// The retention, 4.7 hours: a power of four milliseconds, because those fill the generations
+/// that the store cuts them into evenly.
+pub const WINDOW_MS: u64 = 1 << 24;
+
+/// When a run begins, in milliseconds since 1970: early in 2026, where a generation begins.
+pub const EPOCH_MS: u64 = (1_767_225_600_000 / WINDOW_MS + 1) * WINDOW_MS;
 
 const POOL_BYTES: usize = 1 << 20;
 
@@ -28,6 +35,20 @@ pub fn id(seed: u64, n: u64) -> Id {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&first.to_le_bytes());
     bytes[8..].copy_from_slice(&second.to_le_bytes());
+    bytes
+}
+
+/// The id with number `n` under `seed` as a UUID of version 7 that was made at `ms`.
+pub fn timed_id(seed: u64, n: u64, ms: u64) -> Id {
+    let first = mix(n.wrapping_add(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+    let mut bytes = [0; 16];
+    bytes[..6].copy_from_slice(&ms.to_be_bytes()[2..]);
+    // 12 bits beside the version and 62 beside the variant: 64 are the bijection's.
+    let upper = 0x7000 | (first >> 52) as u16;
+    bytes[6..8].copy_from_slice(&upper.to_be_bytes());
+    let lower = (first << 12 >> 12) | (mix(first) & 0x3ff) << 52;
+    let lower = (lower & (u64::MAX >> 2)) | 1 << 63;
+    bytes[8..].copy_from_slice(&lower.to_be_bytes());
     bytes
 }
 
@@ -49,10 +70,10 @@ impl Rows {
     }
 
     /// The row that belongs to an id.
-    pub fn of(&self, id: &Id) -> &[u8] {
+    pub fn of(&self, id: &[u8]) -> &[u8] {
         // The last bytes: ids that sort next to each other share their first ones, and equal
         // rows side by side would compress.
-        let end = u32::from_le_bytes([id[12], id[13], id[14], id[15]]);
+        let end = id.last_chunk().map_or(0, |last| u32::from_le_bytes(*last));
         let at = end as usize % POOL_BYTES;
         &self.pool[at..at + ROW_BYTES]
     }
@@ -69,6 +90,17 @@ mod tests {
         assert_eq!(ids.len(), 100_000);
         assert!(ids.contains(&id(7, 99_999)));
         assert!(!ids.contains(&id(8, 5)));
+    }
+
+    #[test]
+    fn timed_ids_differ_and_are_version_7_i1() {
+        let ids: HashSet<Id> = (0..100_000).map(|n| timed_id(7, n, EPOCH_MS)).collect();
+        assert_eq!(ids.len(), 100_000);
+        for id in ids {
+            assert_eq!((id[6] >> 4, id[8] >> 6), (7, 2));
+            assert_eq!(id[..6], EPOCH_MS.to_be_bytes()[2..]);
+        }
+        assert_eq!(EPOCH_MS % WINDOW_MS, 0);
     }
 
     #[test]

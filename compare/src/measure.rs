@@ -5,6 +5,10 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::server;
+
 /// Reads the monotonic clock.
 #[expect(
     clippy::disallowed_methods,
@@ -12,6 +16,15 @@ use std::time::{Duration, Instant};
 )]
 pub fn now() -> Instant {
     Instant::now()
+}
+
+/// Waits.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "servers start, and a steady run waits for its next batch, in real time"
+)]
+pub fn pause(time: Duration) {
+    std::thread::sleep(time);
 }
 
 /// The times of the timed calls, and their sum.
@@ -43,8 +56,26 @@ impl Latencies {
         self.total += took;
     }
 
+    /// Takes what another thread recorded meanwhile: the time of both is that of the longer one.
+    pub fn join(&mut self, other: &Latencies) {
+        self.each_ns.extend_from_slice(&other.each_ns);
+        self.total = self.total.max(other.total);
+    }
+
     pub fn total(&self) -> Duration {
         self.total
+    }
+
+    pub fn calls(&self) -> usize {
+        self.each_ns.len()
+    }
+
+    /// Calls that took longer.
+    pub fn longer_than(&self, time: Duration) -> usize {
+        let calls = self.each_ns.iter();
+        calls
+            .filter(|ns| u128::from(**ns) > time.as_nanos())
+            .count()
     }
 
     /// The given percentiles, in microseconds.
@@ -62,14 +93,52 @@ fn percentile(sorted: &[u32], percent: f64) -> u32 {
     sorted.get(at).copied().unwrap_or(0)
 }
 
-/// The resident memory of this process in bytes, 0 where the system doesn't say.
-pub fn resident_bytes() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let kib = status
+/// The memory of this process and of its server, in bytes, 0 where the system doesn't say. What
+/// the processes of a server share counts once.
+pub fn resident_bytes(server: Option<u32>) -> u64 {
+    let own = kib("/proc/self/status", "VmRSS:");
+    let of_server = |id: u32| -> u64 {
+        let all = std::iter::once(id).chain(server::children(id));
+        all.map(|id| kib(&format!("/proc/{id}/smaps_rollup"), "Pss:"))
+            .sum()
+    };
+    (own + server.map_or(0, of_server)) * 1024
+}
+
+fn kib(file: &str, name: &str) -> u64 {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let kib = text
         .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .find_map(|line| line.strip_prefix(name))
         .and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-    kib.unwrap_or(0) * 1024
+    kib.unwrap_or(0)
+}
+
+/// The processor time that this process and its server have used.
+pub fn processor_time(server: Option<u32>) -> Duration {
+    let own = clock_gettime(ClockId::ProcessCPUTime);
+    let own = Duration::new(own.tv_sec.cast_unsigned(), own.tv_nsec as u32);
+    let ticks = server.map_or(0, server::processor_ticks);
+    own + Duration::from_secs(ticks) / rustix::param::clock_ticks_per_second() as u32
+}
+
+/// What this process and its server have written to files, in bytes; `None` where the system
+/// doesn't say.
+pub fn written_bytes(server: Option<u32>) -> Option<u64> {
+    let of = |file: String| -> Option<u64> {
+        let text = fs::read_to_string(file).ok()?;
+        let mut lines = text.lines();
+        let line = lines.find_map(|line| line.strip_prefix("write_bytes:"))?;
+        line.trim().parse().ok()
+    };
+    let mut sum = of("/proc/self/io".to_owned())?;
+    if let Some(id) = server {
+        let all = std::iter::once(id).chain(server::children(id));
+        sum += all
+            .filter_map(|id| of(format!("/proc/{id}/io")))
+            .sum::<u64>();
+    }
+    Some(sum)
 }
 
 /// The space that a directory's files take on disk.
@@ -127,6 +196,27 @@ mod tests {
     }
 
     #[test]
+    fn threads_share_their_time() {
+        let (mut one, mut other) = (Latencies::new(1), Latencies::new(1));
+        one.record(Duration::from_micros(30));
+        other.record(Duration::from_micros(50));
+        one.join(&other);
+        assert_eq!(one.total(), Duration::from_micros(50));
+        assert_eq!(one.percentiles_us([50.0, 100.0]), [30.0, 50.0]);
+        assert_eq!(one.longer_than(Duration::from_micros(30)), 1);
+    }
+
+    #[test]
+    fn processor_time_passes_with_work() {
+        let before = processor_time(None);
+        let mut sum = 0_u64;
+        while processor_time(None) == before {
+            sum = std::hint::black_box(sum + 1);
+        }
+        assert!(processor_time(Some(std::process::id())) > before);
+    }
+
+    #[test]
     fn disk_counts_files_in_folders() -> io::Result<()> {
         let dir = tempfile::tempdir()?;
         assert_eq!(disk_bytes(dir.path())?, 0);
@@ -138,6 +228,6 @@ mod tests {
 
     #[test]
     fn resident_memory_is_seen_where_there_is_proc() {
-        assert!(!Path::new("/proc/self/status").exists() || resident_bytes() > 100_000);
+        assert!(!Path::new("/proc/self/status").exists() || resident_bytes(None) > 100_000);
     }
 }

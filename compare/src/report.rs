@@ -3,52 +3,67 @@
 //! A ratio is taken inside each round, then the median over rounds: what disturbs the machine for
 //! a while disturbs both sides of a ratio, so it holds where absolute figures wander.
 
-use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 
-use crate::run::Sample;
+use serde_json::{Map, Value, json};
+
+use crate::sample::Sample;
 use crate::systems::Kind;
 use crate::workload::{Size, Workload};
 
-type Field = (&'static str, fn(&Sample) -> f64);
-
-/// The measured fields, under the names that the output uses.
-const FIELDS: [Field; 6] = [
-    ("ids_per_s", |s| s.ids_per_s),
-    ("p50_us", |s| s.p50_us),
-    ("p99_us", |s| s.p99_us),
-    ("p999_us", |s| s.p999_us),
-    ("rss_mib", |s| s.rss_mib),
-    ("disk_bytes_per_id", |s| s.disk_bytes_per_id),
+/// The figures that come first in the output; the others follow by name.
+const FIRST: [&str; 6] = [
+    "ids_per_s",
+    "p50_us",
+    "p99_us",
+    "p999_us",
+    "rss_mib",
+    "disk_bytes_per_id",
 ];
 
 /// The systems that every other is measured against: the pinned one, the hand-written check on
 /// the same engine, and the upper bound.
 pub const YARDSTICKS: [Kind; 3] = [Kind::RocksdbBlind, Kind::RocksdbGetPut, Kind::Hashset];
 
+/// Why there are no samples.
+#[derive(Debug, PartialEq)]
+pub enum Missing {
+    /// It ran and broke.
+    Failed(String),
+    /// It can't do this, or isn't there.
+    Skipped(String),
+}
+
 /// All rounds of one system on one workload, or why there are none.
 pub struct Outcome {
     pub system: Kind,
     pub size: Size,
-    pub samples: Result<Vec<Sample>, String>,
+    pub samples: Result<Vec<Sample>, Missing>,
 }
 
 impl Outcome {
-    fn samples(&self) -> &[Sample] {
+    pub fn samples(&self) -> &[Sample] {
         self.samples.as_deref().unwrap_or_default()
     }
 
-    pub fn spread(&self, of: impl Fn(&Sample) -> f64) -> Option<Spread> {
-        Spread::of(self.samples().iter().map(of).collect())
+    /// A figure over the rounds, if its runs have it.
+    pub fn spread(&self, name: &str) -> Option<Spread> {
+        Spread::of(self.samples().iter().filter_map(|s| s.get(name)).collect())
+    }
+
+    pub fn median(&self, name: &str) -> Option<f64> {
+        self.spread(name).map(|s| s.median)
     }
 
     fn speed(&self) -> f64 {
-        self.spread(|s| s.ids_per_s).map_or(0.0, |s| s.median)
+        self.median("ids_per_s").unwrap_or(0.0)
     }
 
     /// How many times faster this one is than the other, round by round.
     pub fn times(&self, other: Option<&Outcome>) -> Option<Spread> {
         let pairs = self.samples().iter().zip(other?.samples());
-        Spread::of(pairs.map(|(a, b)| a.ids_per_s / b.ids_per_s).collect())
+        let ratios = pairs.map(|(a, b)| Some(a.get("ids_per_s")? / b.get("ids_per_s")?));
+        Spread::of(ratios.collect::<Option<_>>()?)
     }
 }
 
@@ -82,7 +97,8 @@ pub struct Report {
 impl Report {
     /// Whether any system failed.
     pub fn failed(&self) -> bool {
-        self.outcomes.iter().any(|o| o.samples.is_err())
+        let failed = |o: &Outcome| matches!(o.samples, Err(Missing::Failed(_)));
+        self.outcomes.iter().any(failed)
     }
 
     /// A system's outcome, if it was asked for.
@@ -110,16 +126,18 @@ impl Report {
         let mut line = Map::new();
         line.insert("workload".into(), self.workload.name().into());
         line.insert("system".into(), outcome.system.name().into());
-        for (name, of) in FIELDS {
-            if let Some(spread) = outcome.spread(of) {
+        for name in figure_names(outcome) {
+            if let Some(spread) = outcome.spread(name) {
                 line.insert(name.into(), rounded(spread.median));
                 line.insert(format!("{name}_min"), rounded(spread.min));
                 line.insert(format!("{name}_max"), rounded(spread.max));
             }
         }
-        if let Err(why) = &outcome.samples {
-            line.insert("error".into(), why.as_str().into());
-        }
+        match &outcome.samples {
+            Err(Missing::Failed(why)) => line.insert("error".into(), why.as_str().into()),
+            Err(Missing::Skipped(why)) => line.insert("skipped".into(), why.as_str().into()),
+            Ok(_) => None,
+        };
         line.insert("rounds".into(), outcome.samples().len().into());
         line.insert("ids".into(), outcome.size.ids.into());
         line.insert("preload".into(), outcome.size.preload.into());
@@ -132,12 +150,24 @@ impl Report {
             line.insert("best_peer".into(), best.system.name().into());
             line.insert("x_best_peer".into(), rounded(times.median));
         }
+        if let Some(last) = outcome.samples().last().filter(|s| !s.moments.is_empty()) {
+            line.insert("moments".into(), json!(last.moments));
+        }
         line
     }
 }
 
+/// The names of an outcome's figures, in the order of the output.
+fn figure_names(outcome: &Outcome) -> Vec<&str> {
+    let all: BTreeSet<&str> = outcome.samples().iter().flat_map(Sample::names).collect();
+    let first = FIRST.into_iter().filter(|n| all.contains(n));
+    first
+        .chain(all.iter().copied().filter(|n| !FIRST.contains(n)))
+        .collect()
+}
+
 /// Three places after the point are enough; large values need none.
-fn rounded(value: f64) -> Value {
+pub fn rounded(value: f64) -> Value {
     if value >= 10_000.0 {
         (value.round() as u64).into()
     } else {
@@ -150,13 +180,19 @@ pub mod tests {
     use super::*;
 
     pub fn outcome(system: Kind, speeds: &[f64]) -> Outcome {
-        let sample = |ids_per_s: &f64| Sample {
-            ids_per_s: *ids_per_s,
-            p50_us: 1.5,
-            p99_us: 2.0,
-            p999_us: 12_345.6,
-            rss_mib: 10.0,
-            disk_bytes_per_id: 20.25,
+        let sample = |ids_per_s: &f64| {
+            let mut sample = Sample::default();
+            let figures = [
+                ("ids_per_s", *ids_per_s),
+                ("p50_us", 1.5),
+                ("p99_us", 2.0),
+                ("p999_us", 12_345.6),
+                ("rss_mib", 10.0),
+                ("disk_bytes_per_id", 20.25),
+                ("cpu_ns_per_id", 7.0),
+            ];
+            figures.iter().for_each(|(n, v)| sample.set(n, *v));
+            sample
         };
         let samples = Ok(speeds.iter().map(sample).collect());
         Outcome {
@@ -171,7 +207,9 @@ pub mod tests {
 
     pub fn report() -> Report {
         let mut broken = outcome(Kind::Sqlite, &[]);
-        broken.samples = Err("disk full".into());
+        broken.samples = Err(Missing::Failed("disk full".into()));
+        let mut absent = outcome(Kind::Redis, &[]);
+        absent.samples = Err(Missing::Skipped("not installed".into()));
         Report {
             workload: Workload::NewBatch1000,
             outcomes: vec![
@@ -180,6 +218,7 @@ pub mod tests {
                 outcome(Kind::RocksdbBest, &[6e5, 1e6, 1e6]),
                 outcome(Kind::Hashset, &[9e6, 9e6, 9e6]),
                 broken,
+                absent,
             ],
         }
     }
@@ -231,16 +270,26 @@ pub mod tests {
             .json_lines()
             .filter_map(|l| serde_json::from_str(&l).ok())
             .collect();
-        assert_eq!(lines.len(), 5);
+        assert_eq!(lines.len(), 6);
         assert_eq!(lines[0]["workload"], "new_batch1000");
         assert_eq!(lines[0]["system"], "firstseen");
         assert_eq!(lines[0]["ids_per_s"], 3_000_000);
         assert_eq!(lines[0]["p999_us"], 12_346);
         assert_eq!(lines[0]["disk_bytes_per_id"], 20.25);
         assert_eq!(lines[0]["x_rocksdb_blind"], 10.0);
+        assert_eq!(lines[0]["cpu_ns_per_id"], 7.0);
         assert_eq!(lines[0].get("x_rocksdb_get_put"), None);
         assert_eq!(lines[4]["error"], "disk full");
         assert_eq!(lines[4].get("ids_per_s"), None);
+        assert_eq!(lines[5]["skipped"], "not installed");
+        assert_eq!(lines[5].get("error"), None);
         assert!(report().failed());
+    }
+
+    #[test]
+    fn who_is_skipped_did_not_fail() {
+        let mut report = report();
+        report.outcomes.remove(4);
+        assert!(!report.failed());
     }
 }

@@ -1,77 +1,83 @@
 //! The rounds of one workload: every system once a round, each run in a process of its own.
 //!
-//! A process of its own gives each run fresh memory, no other engine's background threads, and a
-//! resident size that is its own. The order turns by one each round, so that no system always
-//! runs after the same neighbour.
+//! The order turns by one each round, so that no system always runs after the same neighbour.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
 
-use crate::args::Args;
-use crate::report::Outcome;
-use crate::run::{Sample, Task, run};
+use crate::args::{Args, Phase};
+use crate::child;
+use crate::reopen;
+use crate::report::{Missing, Outcome};
+use crate::run::{Task, run};
+use crate::steady::{self, Pace};
+use crate::stop;
 use crate::systems::{Kind, Result};
-use crate::workload::Workload;
+use crate::workload::{Size, Workload};
 
-/// Runs all rounds of a workload; the outcomes in the order of `systems`.
-pub fn rounds(args: &Args, workload: Workload, systems: &[Kind], dir: &Path) -> Vec<Outcome> {
-    let mut outcomes: Vec<Outcome> = systems
-        .iter()
-        .map(|s| Outcome {
-            system: *s,
-            size: args.size(*s, workload),
-            samples: Ok(Vec::new()),
-        })
-        .collect();
-    for round in 0..args.rounds {
-        for turn in 0..systems.len() {
-            let at = (turn + round as usize) % systems.len();
-            let outcome = &mut outcomes[at];
-            let Ok(samples) = &mut outcome.samples else {
-                continue;
-            };
-            match in_a_process(args, workload, outcome.system, round, dir) {
-                Ok(sample) => samples.push(sample),
-                Err(e) => outcome.samples = Err(e.to_string()),
-            }
-        }
-    }
-    outcomes
+/// What is asked of every system, round by round.
+pub struct Asked<'a> {
+    pub args: &'a Args,
+    pub workload: Workload,
+    pub pace: Option<Pace>,
+    /// Instead of what the arguments say, where sizes grow.
+    pub size: Option<Size>,
 }
 
-/// Runs one system once in a new process, in a new directory that is removed afterwards.
-fn in_a_process(
-    args: &Args,
-    workload: Workload,
-    system: Kind,
-    round: u32,
-    dir: &Path,
-) -> Result<Sample> {
-    let home = tempfile::Builder::new()
-        .prefix(&system.name())
-        .tempdir_in(dir)?;
-    let size = args.size(system, workload);
-    let mut command = Command::new(std::env::current_exe()?);
-    command.args(["--one", "--uncapped", "--workload", &workload.name()]);
-    command.args(["--systems", &system.name(), "--ids", &size.ids.to_string()]);
-    command.args(["--preload", &size.preload.to_string()]);
-    command.args([
-        "--seed",
-        &args.seed.wrapping_add(u64::from(round)).to_string(),
-    ]);
-    command.args(["--generations", &args.generations.to_string()]);
-    command.arg("--dir").arg(home.path());
-    let output = command
-        .stdin(Stdio::null())
-        .stderr(Stdio::piped())
-        .output()?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let said = said.trim();
-        return Err(format!("{} {said}", output.status).into());
+impl Asked<'_> {
+    fn task(&self, system: Kind, round: u32) -> Task {
+        let args = self.args;
+        let usual = || args.size(system, self.workload);
+        Task {
+            system,
+            workload: self.workload,
+            size: self.size.unwrap_or_else(usual),
+            seed: args.seed.wrapping_add(u64::from(round)),
+            generations: args.generations,
+            input: args.input(),
+        }
     }
-    let value = serde_json::from_slice(&output.stdout)?;
-    Sample::from_json(&value).ok_or_else(|| "the run printed no sample".into())
+
+    /// Why a system isn't run at all.
+    fn skips(&self, system: Kind) -> Option<String> {
+        let least = self.size.map(|s| s.preload).or(self.workload.live());
+        let cap = system.cap(self.workload).filter(|_| !self.args.uncapped);
+        system.lacks(self.workload).or_else(|| {
+            let (least, cap) = (least?, cap?);
+            (least > cap).then(|| "so many ids would take it too long; see --uncapped".to_owned())
+        })
+    }
+
+    /// Runs all rounds; the outcomes in the order of `systems`.
+    pub fn run(&self, systems: &[Kind], dir: &Path) -> Vec<Outcome> {
+        let mut outcomes: Vec<Outcome> = systems
+            .iter()
+            .map(|system| Outcome {
+                system: *system,
+                size: self.task(*system, 0).size,
+                samples: match self.skips(*system) {
+                    Some(why) => Err(Missing::Skipped(why)),
+                    None => Ok(Vec::new()),
+                },
+            })
+            .collect();
+        for round in 0..self.args.rounds {
+            for turn in 0..systems.len() {
+                let at = (turn + round as usize) % systems.len();
+                let outcome = &mut outcomes[at];
+                let Ok(samples) = &mut outcome.samples else {
+                    continue;
+                };
+                if stop::requested() {
+                    return outcomes;
+                }
+                match child::run(&self.task(outcome.system, round), self.pace, dir) {
+                    Ok(sample) => samples.push(sample),
+                    Err(e) => outcome.samples = Err(Missing::Failed(e.to_string())),
+                }
+            }
+        }
+        outcomes
+    }
 }
 
 /// The other side: does the one run that the arguments name, and prints its sample.
@@ -80,9 +86,13 @@ fn in_a_process(
 ///
 /// The run failed, or the arguments name more than one.
 pub fn one(args: &Args) -> Result<()> {
-    let (systems, workloads) = (args.systems(), args.workloads());
-    let ([system], [workload], Some(dir)) = (&systems[..], &workloads[..], &args.dir) else {
-        return Err("--one takes one system, one workload and a directory".into());
+    let workloads = args.workloads();
+    let ([workload], Some(dir)) = (&workloads[..], &args.dir) else {
+        return Err("--one takes one workload and a directory".into());
+    };
+    let systems = args.systems(*workload);
+    let [system] = &systems[..] else {
+        return Err("--one takes one system".into());
     };
     let task = Task {
         system: *system,
@@ -90,7 +100,17 @@ pub fn one(args: &Args) -> Result<()> {
         size: args.size(*system, *workload),
         seed: args.seed,
         generations: args.generations,
+        input: args.input(),
     };
-    println!("{}", run(&task, dir)?.to_json());
+    let sample = match args.phase {
+        Phase::Whole => run(&task, dir)?,
+        Phase::Fill => return reopen::fill(&task, dir),
+        Phase::Open => reopen::open(&task, dir)?,
+        Phase::Steady => {
+            let pace = args.pace().ok_or("--phase steady takes --steady")?;
+            steady::run(&task, pace, dir)?
+        }
+    };
+    println!("{}", sample.to_json());
     Ok(())
 }

@@ -1,24 +1,9 @@
-//! What is done to a system: the named workloads, as a sequence of steps.
-//!
-//! Every step is one batch, timed or not, with the number of ids that must come out as first
-//! seen. The same plan is made for every system of a round.
-//!
-//! A run has up to four parts: *preload* (new ids that fill the live generations, untimed),
-//! *settle* (the system brings what it holds into its resting form), *warm* (every preloaded id
-//! once more, untimed, only where the workload is about cached ids), and the *timed* part.
-//!
-//! Invariants:
-//! - I1: an id that a step counts as a duplicate was inserted before and has not expired.
-//! - I2: the timed part holds exactly the asked number of ids.
+//! The named workloads: what each is about, in what sizes.
 
 use clap::ValueEnum;
 
-use crate::ids::{Id, id};
-
-/// The size of a preloading or warming batch.
-const FILL_BATCH: u64 = 1000;
-/// "A moment ago": at most so many batches back.
-const RECENT_BATCHES: u64 = 16;
+use crate::plan::FILL_BATCH;
+use crate::systems::Level;
 
 /// The workloads, under the names that the command line and the output use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -32,21 +17,70 @@ pub enum Workload {
     /// New ids, 1,000 a call.
     #[value(name = "new_batch1000")]
     NewBatch1000,
+    /// New ids, 100 a call, two threads; see cpu_ns_per_id.
+    #[value(name = "new_batch100_threads2")]
+    NewBatch100Threads2,
+    /// New ids that carry their time (UUIDs of version 7), 1,000 a call.
+    #[value(name = "new_time_batch1000")]
+    NewTimeBatch1000,
+    /// New ids, 1,000 a call, on the disk before it returns.
+    #[value(name = "synced_batch1000")]
+    SyncedBatch1000,
+    /// New ids, 64 threads, one a call, on the disk before it returns.
+    #[value(name = "synced_single_threads64")]
+    SyncedSingleThreads64,
     /// New ids, each with one 200-byte row that is written in the same commit.
     #[value(name = "commit_with_mutation_batch100")]
     CommitWithMutationBatch100,
     /// Duplicates of ids of the last few batches.
     #[value(name = "dup_recent_batch1000")]
     DupRecentBatch1000,
-    /// Duplicates of ids that lie in their resting form, cached.
+    /// Duplicates of ids that lie in their resting form, cached. The yardstick is
+    /// rocksdb_get_put: one sorted MultiGet over one compacted, cached family.
     #[value(name = "dup_old_batch1000")]
     DupOldBatch1000,
+    /// As dup_old_batch1000, with a cache of a tenth of the ids' bytes. The system's own cache
+    /// of files is left as it is.
+    #[value(name = "larger_than_memory_batch1000")]
+    LargerThanMemoryBatch1000,
     /// New ids with 1 % duplicates, half of them old.
     #[value(name = "mixed_1pct_batch1000")]
     Mixed1PctBatch1000,
+    /// New ids, 1,000 a call, among a million live ones.
+    #[value(name = "live_1m")]
+    Live1m,
+    /// The same among ten million.
+    #[value(name = "live_10m")]
+    Live10m,
+    /// The same among a hundred million.
+    #[value(name = "live_100m")]
+    Live100m,
+    /// New ids, 100 a call: p99.9 while generations are dropped, against a quiet time before.
+    #[value(name = "expiry")]
+    Expiry,
+    /// A process with so many unsealed ids (--ids) is killed: time from opening to the first
+    /// verdict.
+    #[value(name = "reopen")]
+    Reopen,
+    /// The same with a 200-byte row for each unsealed id.
+    #[value(name = "reopen_with_rows")]
+    ReopenWithRows,
+    /// Bytes an id takes on disk, in filters and in memory, everything compacted.
+    #[value(name = "footprint")]
+    Footprint,
+    /// The ids of a file, in its order: see --input.
+    #[value(name = "input")]
+    Input,
 }
 
 impl Workload {
+    /// What runs if nobody says: what is done in minutes.
+    pub fn usual() -> Vec<Workload> {
+        let all = Workload::value_variants().iter().copied();
+        let large = [Workload::Live10m, Workload::Live100m, Workload::Input];
+        all.filter(|w| !large.contains(w)).collect()
+    }
+
     pub fn name(self) -> String {
         self.to_possible_value()
             .map_or_else(String::new, |v| v.get_name().to_owned())
@@ -54,24 +88,104 @@ impl Workload {
 
     pub fn batch(self) -> u64 {
         match self {
-            Workload::NewBatch1 => 1,
-            Workload::NewBatch100 | Workload::CommitWithMutationBatch100 => 100,
+            Workload::NewBatch1 | Workload::SyncedSingleThreads64 => 1,
+            Workload::NewBatch100
+            | Workload::NewBatch100Threads2
+            | Workload::CommitWithMutationBatch100
+            | Workload::Expiry => 100,
             _ => 1000,
         }
     }
 
+    pub fn threads(self) -> u32 {
+        match self {
+            Workload::NewBatch100Threads2 => 2,
+            Workload::SyncedSingleThreads64 => 64,
+            _ => 1,
+        }
+    }
+
+    pub fn level(self) -> Level {
+        match self {
+            Workload::SyncedBatch1000 | Workload::SyncedSingleThreads64 => Level::Synced,
+            _ => Level::Written,
+        }
+    }
+
+    pub fn synced(self) -> bool {
+        self.level() == Level::Synced
+    }
+
     pub fn writes_rows(self) -> bool {
-        self == Workload::CommitWithMutationBatch100
+        matches!(
+            self,
+            Workload::CommitWithMutationBatch100 | Workload::ReopenWithRows
+        )
     }
 
     /// Whether the timed part works on generations that were filled before it.
     pub fn preloads(self) -> bool {
-        self != Workload::DupRecentBatch1000
+        !matches!(self, Workload::DupRecentBatch1000 | Workload::Input)
     }
 
-    /// Whether the timed part is only about preloaded ids, made warm before it.
+    /// Whether the timed part is only about preloaded ids.
+    pub fn asks_old(self) -> bool {
+        self.warms() || self.is_cold() || self == Workload::Footprint
+    }
+
+    /// Whether the preloaded ids are all asked once before the timed part.
     pub fn warms(self) -> bool {
         self == Workload::DupOldBatch1000
+    }
+
+    /// Whether the ids are more than the cache holds.
+    pub fn is_cold(self) -> bool {
+        self == Workload::LargerThanMemoryBatch1000
+    }
+
+    /// Whether it is about opening again after a kill.
+    pub fn reopens(self) -> bool {
+        matches!(self, Workload::Reopen | Workload::ReopenWithRows)
+    }
+
+    pub fn own_time(self) -> bool {
+        self == Workload::NewTimeBatch1000
+    }
+
+    /// The live ids that its name says.
+    pub fn live(self) -> Option<u64> {
+        match self {
+            Workload::Live1m => Some(1_000_000),
+            Workload::Live10m => Some(10_000_000),
+            Workload::Live100m => Some(100_000_000),
+            _ => None,
+        }
+    }
+
+    /// Figures of this workload besides those that all have: name, head of the column, places.
+    pub fn columns(self) -> &'static [(&'static str, &'static str, usize)] {
+        match self {
+            Workload::NewBatch100 | Workload::NewBatch100Threads2 => {
+                &[("cpu_ns_per_id", "cpu ns/id", 0)]
+            }
+            Workload::Expiry => &[
+                ("quiet_p999_us", "quiet p99.9", 1),
+                ("x_quiet_p999", "x quiet", 2),
+                ("dropped_under_load", "dropped", 0),
+            ],
+            Workload::Reopen | Workload::ReopenWithRows => &[
+                ("first_verdict_ms", "first verdict ms", 1),
+                ("ready_ms", "ready ms", 1),
+                ("lost_ids", "lost", 0),
+            ],
+            Workload::Footprint => &[
+                ("filter_bytes_per_id", "filter B/id", 2),
+                ("false_positives_percent", "false pos. %", 3),
+                ("rss_bytes_per_id", "rss B/id", 1),
+            ],
+            Workload::LargerThanMemoryBatch1000 => &[("cache_mib", "cache MiB", 1)],
+            _ => &[],
+        }
     }
 }
 
@@ -99,216 +213,9 @@ impl Size {
     }
 }
 
-/// One step of a plan; its ids are in the buffer given to [`Plan::next`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// The preload is complete: bring it into the resting form.
-    Settle,
-    /// Insert the ids; `firsts` of them are first seen.
-    Batch { timed: bool, firsts: u64 },
-}
-
-/// The steps of one run.
-pub struct Plan {
-    workload: Workload,
-    size: Size,
-    seed: u64,
-    random: fastrand::Rng,
-    window: u64,
-    inserted: u64,
-    settled: bool,
-    warmed: u64,
-    timed: u64,
-    fresh: bool,
-}
-
-impl Plan {
-    pub fn new(workload: Workload, size: Size, seed: u64) -> Plan {
-        Plan {
-            workload,
-            size,
-            seed,
-            random: fastrand::Rng::with_seed(seed),
-            window: size.window(workload.batch()),
-            inserted: 0,
-            settled: size.preload == 0,
-            warmed: 0,
-            timed: 0,
-            fresh: false,
-        }
-    }
-
-    /// The number of different ids inserted so far. It is also what the clock shows: an id
-    /// expires when this number has grown by the window.
-    pub fn inserted(&self) -> u64 {
-        self.inserted
-    }
-
-    /// Fills `out` for the next step; `None` at the end.
-    pub fn next(&mut self, out: &mut Vec<Id>) -> Option<Step> {
-        out.clear();
-        if self.inserted < self.size.preload {
-            let firsts = self.new_ids(FILL_BATCH.min(self.size.preload - self.inserted), out);
-            return Some(Step::Batch {
-                timed: false,
-                firsts,
-            });
-        }
-        if !self.settled {
-            self.settled = true;
-            return Some(Step::Settle);
-        }
-        if self.workload.warms() && self.warmed < self.inserted {
-            let len = FILL_BATCH.min(self.inserted - self.warmed);
-            out.extend((self.warmed..self.warmed + len).map(|n| id(self.seed, n)));
-            self.warmed += len;
-            return Some(Step::Batch {
-                timed: false,
-                firsts: 0,
-            });
-        }
-        let len = self.workload.batch().min(self.size.ids - self.timed);
-        if len == 0 {
-            None
-        } else {
-            Some(self.timed_step(len, out))
-        }
-    }
-
-    fn timed_step(&mut self, len: u64, out: &mut Vec<Id>) -> Step {
-        if self.workload == Workload::DupRecentBatch1000 && !self.fresh {
-            self.fresh = true;
-            let firsts = self.new_ids(len, out);
-            return Step::Batch {
-                timed: false,
-                firsts,
-            };
-        }
-        self.fresh = false;
-        self.timed += len;
-        let firsts = match self.workload {
-            Workload::DupRecentBatch1000 => self.recent_batch(len, out),
-            Workload::DupOldBatch1000 => self.any_ids(len, out),
-            Workload::Mixed1PctBatch1000 => self.mixed_ids(len, out),
-            _ => self.new_ids(len, out),
-        };
-        Step::Batch {
-            timed: true,
-            firsts,
-        }
-    }
-
-    fn new_ids(&mut self, len: u64, out: &mut Vec<Id>) -> u64 {
-        out.extend((self.inserted..self.inserted + len).map(|n| id(self.seed, n)));
-        self.inserted += len;
-        len
-    }
-
-    /// A whole batch of the last few ones once more.
-    fn recent_batch(&mut self, len: u64, out: &mut Vec<Id>) -> u64 {
-        let batches = (self.window / self.workload.batch()).saturating_sub(2);
-        let back = self.random.u64(0..batches.clamp(1, RECENT_BATCHES)) * self.workload.batch();
-        let start = self.inserted.saturating_sub(len + back);
-        out.extend((start..start + len).map(|n| id(self.seed, n)));
-        0
-    }
-
-    /// Ids from anywhere in what was inserted; the clock stands still meanwhile.
-    fn any_ids(&mut self, len: u64, out: &mut Vec<Id>) -> u64 {
-        let (seed, inserted) = (self.seed, self.inserted.max(1));
-        out.extend((0..len).map(|_| id(seed, self.random.u64(0..inserted))));
-        0
-    }
-
-    /// New ids, and in every hundredth place a duplicate: an old and a recent one in turn.
-    fn mixed_ids(&mut self, len: u64, out: &mut Vec<Id>) -> u64 {
-        let before = self.inserted;
-        for place in 0..len {
-            let old = (place / 100) % 2 == 1;
-            match (place % 100 == 99)
-                .then(|| self.duplicate(before, old))
-                .flatten()
-            {
-                Some(n) => out.push(id(self.seed, n)),
-                None => {
-                    out.push(id(self.seed, self.inserted));
-                    self.inserted += 1;
-                }
-            }
-        }
-        self.inserted - before
-    }
-
-    /// The number of a live id inserted before `before`; an old one lies at least a quarter of
-    /// the window back where there is one.
-    fn duplicate(&mut self, before: u64, old: bool) -> Option<u64> {
-        let batch = self.workload.batch();
-        let (mut nearest, mut farthest) = (1, RECENT_BATCHES * batch);
-        if old {
-            (nearest, farthest) = (self.window / 4, self.window);
-        }
-        farthest = farthest
-            .min(self.window.saturating_sub(2 * batch))
-            .min(before);
-        nearest = nearest.min(farthest).max(1);
-        (before > 0 && farthest > 0).then(|| before - self.random.u64(nearest..=farthest))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::HashMap;
-
-    /// Runs a plan against a model in which an id expires after a window of new ids.
-    fn check(workload: Workload, size: Size) -> (u64, u64, u64) {
-        let mut plan = Plan::new(workload, size, 3);
-        let window = size.window(workload.batch());
-        let (mut seen, mut ids) = (HashMap::new(), Vec::new());
-        let (mut timed_ids, mut duplicates, mut settles) = (0, 0, 0);
-        loop {
-            let now = plan.inserted();
-            match plan.next(&mut ids) {
-                None => break,
-                Some(Step::Settle) => settles += 1,
-                Some(Step::Batch { timed, firsts }) => {
-                    let mut counted = 0;
-                    for id in &ids {
-                        let at = seen.entry(*id).or_insert_with(|| {
-                            counted += 1;
-                            now
-                        });
-                        assert!(*at + window > now, "an expired id was used");
-                    }
-                    assert_eq!(counted, firsts);
-                    timed_ids += if timed { ids.len() as u64 } else { 0 };
-                    duplicates += if timed { ids.len() as u64 - firsts } else { 0 };
-                }
-            }
-        }
-        (timed_ids, duplicates, settles)
-    }
-
-    #[test]
-    fn every_workload_keeps_its_promises_i1_i2() {
-        for workload in Workload::value_variants() {
-            for (ids, preload) in [(2_000, 2_000), (20_500, 10_000), (30_000, 0), (999, 70_000)] {
-                if workload.warms() && preload == 0 {
-                    continue;
-                }
-                let (timed, duplicates, settles) = check(*workload, Size { ids, preload });
-                assert_eq!(timed, ids, "{workload:?}");
-                assert_eq!(settles, u64::from(preload > 0));
-                match workload {
-                    Workload::DupRecentBatch1000 | Workload::DupOldBatch1000 => {
-                        assert_eq!(duplicates, ids);
-                    }
-                    Workload::Mixed1PctBatch1000 => assert!(duplicates.abs_diff(ids / 100) <= 10),
-                    _ => assert_eq!(duplicates, 0),
-                }
-            }
-        }
-    }
 
     #[test]
     fn names_are_the_published_ones() {
@@ -322,11 +229,31 @@ mod tests {
                 "new_batch1",
                 "new_batch100",
                 "new_batch1000",
+                "new_batch100_threads2",
+                "new_time_batch1000",
+                "synced_batch1000",
+                "synced_single_threads64",
                 "commit_with_mutation_batch100",
                 "dup_recent_batch1000",
                 "dup_old_batch1000",
-                "mixed_1pct_batch1000"
+                "larger_than_memory_batch1000",
+                "mixed_1pct_batch1000",
+                "live_1m",
+                "live_10m",
+                "live_100m",
+                "expiry",
+                "reopen",
+                "reopen_with_rows",
+                "footprint",
+                "input"
             ]
         );
+    }
+
+    #[test]
+    fn what_takes_hours_runs_only_if_asked() {
+        let usual = Workload::usual();
+        assert!(usual.contains(&Workload::Live1m) && usual.contains(&Workload::Reopen));
+        assert!(!usual.contains(&Workload::Live100m) && !usual.contains(&Workload::Input));
     }
 }

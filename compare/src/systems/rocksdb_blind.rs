@@ -5,46 +5,48 @@
 
 use std::path::Path;
 
-use rocksdb::{DB, WriteBatch};
+use rocksdb::{DB, WriteBatch, WriteOptions};
 
-use super::rocksdb_settings::{self, ROWS, settle_and_close};
-use super::{Result, System};
-use crate::ids::{Id, Rows};
+use super::rocksdb_settings::{self, ROWS, any_database};
+use super::{Key, Result, Setup, System, Worker, writes_any};
+use crate::ids::Rows;
 
 pub const SETTINGS: &str = "RocksDB, one write batch of plain puts, no check; skip-list memtable \
     128 MB x4, WAL on, LZ4, 10-bit filters, 2 background jobs; with rows: the rows alone";
 
 pub struct RocksdbBlind {
     db: DB,
+    writing: WriteOptions,
 }
 
 impl RocksdbBlind {
-    pub fn open(dir: &Path) -> Result<RocksdbBlind> {
+    pub fn open(dir: &Path, setup: Setup) -> Result<RocksdbBlind> {
         Ok(RocksdbBlind {
-            db: rocksdb_settings::open(dir, &rocksdb_settings::pinned())?,
+            db: rocksdb_settings::open(dir, &rocksdb_settings::pinned(setup))?,
+            writing: rocksdb_settings::writing(setup),
         })
+    }
+
+    fn write(&self, ids: &[impl Key], rows: Option<&Rows>) -> Result<Option<u64>> {
+        let mut batch = WriteBatch::default();
+        match rows {
+            None => ids.iter().for_each(|id| batch.put(id, [])),
+            Some(rows) => {
+                let family = self.db.cf_handle(ROWS).ok_or("no family of rows")?;
+                for id in ids {
+                    batch.put_cf(&family, id, rows.of(id.as_ref()));
+                }
+            }
+        }
+        self.db.write_opt(batch, &self.writing)?;
+        Ok(None)
     }
 }
 
+impl Worker for &RocksdbBlind {
+    writes_any!();
+}
+
 impl System for RocksdbBlind {
-    fn insert(&mut self, ids: &[Id]) -> Result<Option<u64>> {
-        let mut batch = WriteBatch::default();
-        for id in ids {
-            batch.put(id, []);
-        }
-        self.db.write(batch)?;
-        Ok(None)
-    }
-
-    fn commit(&mut self, ids: &[Id], rows: &Rows) -> Result<Option<u64>> {
-        let family = self.db.cf_handle(ROWS).ok_or("no family of rows")?;
-        let mut batch = WriteBatch::default();
-        for id in ids {
-            batch.put_cf(&family, id, rows.of(id));
-        }
-        self.db.write(batch)?;
-        Ok(None)
-    }
-
-    settle_and_close!();
+    any_database!();
 }

@@ -6,52 +6,55 @@
 use std::path::Path;
 
 use parking_lot::Mutex;
-use rocksdb::{DB, WriteBatch};
+use rocksdb::{DB, WriteBatch, WriteOptions};
 
-use super::rocksdb_settings::{self, ROWS, settle_and_close};
-use super::sorted::Sorted;
-use super::{Result, System};
-use crate::ids::{Id, Rows};
+use super::rocksdb_settings::{self, ROWS, any_database};
+use super::sorted::sorted;
+use super::{Key, Result, Setup, System, Worker, writes_any};
+use crate::ids::Rows;
 
 pub const SETTINGS: &str = "RocksDB, sorted MultiGet then a write batch under one lock; as \
     rocksdb_blind, with memtable filters and a 1 GiB block cache";
 
 pub struct RocksdbGetPut {
     db: DB,
-    sorted: Mutex<Sorted>,
+    writing: WriteOptions,
+    lock: Mutex<()>,
 }
 
 impl RocksdbGetPut {
-    pub fn open(dir: &Path) -> Result<RocksdbGetPut> {
-        let db = rocksdb_settings::open(dir, &rocksdb_settings::reading())?;
+    pub fn open(dir: &Path, setup: Setup) -> Result<RocksdbGetPut> {
+        let db = rocksdb_settings::open(dir, &rocksdb_settings::reading(setup))?;
         Ok(RocksdbGetPut {
             db,
-            sorted: Mutex::default(),
+            writing: rocksdb_settings::writing(setup),
+            lock: Mutex::default(),
         })
     }
 
-    fn write_missing(&self, ids: &[Id], rows: Option<&Rows>) -> Result<Option<u64>> {
+    fn write(&self, ids: &[impl Key], rows: Option<&Rows>) -> Result<Option<u64>> {
         let family = self.db.cf_handle(ROWS).ok_or("no family of rows")?;
-        let mut buffer = self.sorted.lock();
-        let ids = buffer.of(ids);
-        let missing = missing(&self.db, ids)?;
+        let _one_at_a_time = self.lock.lock();
+        let ids = sorted(ids);
+        let missing = missing(&self.db, &ids)?;
         if missing.is_empty() {
             return Ok(Some(0));
         }
         let mut batch = WriteBatch::default();
         for id in &missing {
+            let id = id.as_ref();
             batch.put(id, []);
             if let Some(rows) = rows {
                 batch.put_cf(&family, id, rows.of(id));
             }
         }
-        self.db.write(batch)?;
+        self.db.write_opt(batch, &self.writing)?;
         Ok(Some(missing.len() as u64))
     }
 }
 
 /// Those of the sorted ids that aren't stored.
-fn missing<'a>(db: &DB, ids: &'a [Id]) -> Result<Vec<&'a Id>> {
+fn missing<'a, K: Key>(db: &DB, ids: &'a [K]) -> Result<Vec<&'a K>> {
     if let [id] = ids {
         let found = db.get_pinned(id)?.is_some();
         return Ok(if found { Vec::new() } else { vec![id] });
@@ -68,14 +71,10 @@ fn missing<'a>(db: &DB, ids: &'a [Id]) -> Result<Vec<&'a Id>> {
     Ok(missing)
 }
 
+impl Worker for &RocksdbGetPut {
+    writes_any!();
+}
+
 impl System for RocksdbGetPut {
-    fn insert(&mut self, ids: &[Id]) -> Result<Option<u64>> {
-        self.write_missing(ids, None)
-    }
-
-    fn commit(&mut self, ids: &[Id], rows: &Rows) -> Result<Option<u64>> {
-        self.write_missing(ids, Some(rows))
-    }
-
-    settle_and_close!();
+    any_database!();
 }

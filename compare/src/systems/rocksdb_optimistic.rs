@@ -3,28 +3,32 @@
 
 use std::path::Path;
 
-use rocksdb::{ErrorKind, OptimisticTransactionDB};
+use rocksdb::{ErrorKind, OptimisticTransactionDB, OptimisticTransactionOptions, WriteOptions};
 
-use super::rocksdb_settings::{self, ROWS, settle_and_close};
-use super::{Result, System};
-use crate::ids::{Id, Rows};
+use super::rocksdb_settings::{self, ROWS, any_database};
+use super::{Key, Result, Setup, System, Worker, writes_any};
+use crate::ids::Rows;
 
 pub const SETTINGS: &str = "RocksDB, OptimisticTransactionDB, one transaction a batch: \
     get_for_update, put if missing, commit, again on conflict; options as rocksdb_get_put";
 
 pub struct RocksdbOptimistic {
     db: OptimisticTransactionDB,
+    writing: WriteOptions,
 }
 
 impl RocksdbOptimistic {
-    pub fn open(dir: &Path) -> Result<RocksdbOptimistic> {
-        let options = rocksdb_settings::reading();
+    pub fn open(dir: &Path, setup: Setup) -> Result<RocksdbOptimistic> {
+        let options = rocksdb_settings::reading(setup);
         let families = rocksdb_settings::families(&options);
         let db = OptimisticTransactionDB::open_cf_descriptors(&options, dir, families)?;
-        Ok(RocksdbOptimistic { db })
+        Ok(RocksdbOptimistic {
+            db,
+            writing: rocksdb_settings::writing(setup),
+        })
     }
 
-    fn write_missing(&self, ids: &[Id], rows: Option<&Rows>) -> Result<Option<u64>> {
+    fn write(&self, ids: &[impl Key], rows: Option<&Rows>) -> Result<Option<u64>> {
         loop {
             let result = self.try_once(ids, rows);
             match result {
@@ -36,13 +40,15 @@ impl RocksdbOptimistic {
 
     fn try_once(
         &self,
-        ids: &[Id],
+        ids: &[impl Key],
         rows: Option<&Rows>,
     ) -> std::result::Result<u64, rocksdb::Error> {
         let family = self.db.cf_handle(ROWS);
-        let transaction = self.db.transaction();
+        let how = OptimisticTransactionOptions::default();
+        let transaction = self.db.transaction_opt(&self.writing, &how);
         let mut firsts = 0;
         for id in ids {
+            let id = id.as_ref();
             if transaction.get_pinned_for_update(id, true)?.is_some() {
                 continue;
             }
@@ -61,14 +67,10 @@ fn is_conflict(e: &rocksdb::Error) -> bool {
     matches!(e.kind(), ErrorKind::Busy | ErrorKind::TryAgain)
 }
 
+impl Worker for &RocksdbOptimistic {
+    writes_any!();
+}
+
 impl System for RocksdbOptimistic {
-    fn insert(&mut self, ids: &[Id]) -> Result<Option<u64>> {
-        self.write_missing(ids, None)
-    }
-
-    fn commit(&mut self, ids: &[Id], rows: &Rows) -> Result<Option<u64>> {
-        self.write_missing(ids, Some(rows))
-    }
-
-    settle_and_close!();
+    any_database!();
 }

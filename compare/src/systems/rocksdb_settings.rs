@@ -1,21 +1,23 @@
 //! What the RocksDB systems share: the pinned options, opening, settling, closing.
 //!
 //! The pinned options are part of the comparison's definition, so that a ratio means the same
-//! everywhere: skip-list memtables of 128 MB, four of them, write-ahead log on and not synced,
-//! LZ4, filters of 10 bits a key, two background jobs. Ids and rows are two column families.
+//! everywhere: skip-list memtables of 128 MB, four of them, write-ahead log on and not synced
+//! (but in synced workloads), LZ4, filters of 10 bits a key, two background jobs. Ids and rows are
+//! two column families.
 
 use std::path::Path;
 
-use rocksdb::{BlockBasedOptions, Cache, ColumnFamilyDescriptor, DBCompressionType, Options};
+use rocksdb::{
+    BlockBasedOptions, Cache, ColumnFamilyDescriptor, DBCompressionType, Options, WriteOptions,
+};
+
+use super::Setup;
 
 /// The column family of the business rows; ids are in the default one.
 pub const ROWS: &str = "rows";
 
-/// Block cache of the systems that read.
-pub const CACHE_BYTES: usize = 1 << 30;
-
 /// The pinned options of a database and its column families.
-pub fn pinned() -> Options {
+pub fn pinned(setup: Setup) -> Options {
     let mut options = Options::default();
     options.create_if_missing(true);
     options.create_missing_column_families(true);
@@ -25,15 +27,15 @@ pub fn pinned() -> Options {
     options.set_max_background_jobs(2);
     let mut table = BlockBasedOptions::default();
     table.set_bloom_filter(10.0, false);
-    table.set_block_cache(&Cache::new_lru_cache(CACHE_BYTES));
+    table.set_block_cache(&Cache::new_lru_cache(setup.peer_cache() as usize));
     options.set_block_based_table_factory(&table);
     options
 }
 
 /// The pinned options, and what RocksDB's tuning guide adds for looking keys up before writing:
 /// a filter over each memtable, so that a new key seldom walks a skip list to be missed.
-pub fn reading() -> Options {
-    let mut options = pinned();
+pub fn reading(setup: Setup) -> Options {
+    let mut options = pinned(setup);
     options.set_memtable_prefix_bloom_ratio(0.05);
     options.set_memtable_whole_key_filtering(true);
     options
@@ -47,15 +49,29 @@ pub fn families(options: &Options) -> Vec<ColumnFamilyDescriptor> {
     ]
 }
 
+/// Whether a write returns only when its log is on the disk.
+pub fn writing(setup: Setup) -> WriteOptions {
+    let mut options = WriteOptions::default();
+    options.set_sync(setup.synced());
+    options
+}
+
 /// Opens a plain database.
 pub fn open(dir: &Path, options: &Options) -> Result<rocksdb::DB, rocksdb::Error> {
     rocksdb::DB::open_cf_descriptors(options, dir, families(options))
 }
 
-/// Settles and closes any of the database types; a macro because they share no trait for it.
-macro_rules! settle_and_close {
+/// What is the same for any of the database types; a macro because they share no trait for it.
+macro_rules! any_database {
     () => {
-        fn settle(&mut self) -> $crate::systems::Result<()> {
+        fn worker(&self) -> $crate::systems::Result<Box<dyn $crate::systems::Worker + '_>> {
+            Ok(Box::new(self))
+        }
+
+        any_database!(but the worker);
+    };
+    (but the worker) => {
+        fn settle(&self) -> $crate::systems::Result<()> {
             self.db.flush()?;
             self.db.compact_range::<&[u8], &[u8]>(None, None);
             Ok(())
@@ -80,4 +96,4 @@ macro_rules! settle_and_close {
     };
 }
 
-pub(super) use settle_and_close;
+pub(super) use any_database;

@@ -3,33 +3,23 @@
 //! Trees and log-structured engines take sorted batches better than shuffled ones, and their
 //! documentation says so; the sort is part of the measured time, as it would be in a program.
 
-use crate::ids::Id;
-
-/// A reused buffer of sorted ids.
-#[derive(Default)]
-pub struct Sorted {
-    ids: Vec<Id>,
-}
-
-impl Sorted {
-    /// The batch's ids in order, without repeats.
-    pub fn of(&mut self, ids: &[Id]) -> &[Id] {
-        self.ids.clear();
-        self.ids.extend_from_slice(ids);
-        self.ids.sort_unstable();
-        self.ids.dedup();
-        &self.ids
-    }
+/// The batch's ids in order, without repeats.
+pub fn sorted<K: Copy + Ord>(ids: &[K]) -> Vec<K> {
+    let mut ids = ids.to_vec();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::Id;
 
     #[test]
     fn sorts_and_drops_repeats() {
-        let mut sorted = Sorted::default();
-        assert_eq!(sorted.of(&[[3; 16], [1; 16], [3; 16]]), [[1; 16], [3; 16]]);
-        assert_eq!(sorted.of(&[]), [] as [Id; 0]);
+        assert_eq!(sorted(&[[3; 16], [1; 16], [3; 16]]), [[1; 16], [3; 16]]);
+        assert_eq!(sorted::<Id>(&[]), [] as [Id; 0]);
+        assert_eq!(sorted(&[&b"b"[..], b"a", b"b"]), [&b"a"[..], b"b"]);
     }
 }
