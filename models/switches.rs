@@ -245,7 +245,7 @@ pub(crate) const SWITCHES: &[Switch] = switches! {
                 let filter = Arc::new(self.rebuild(generation, run)?);";
 
     // Rows.
-    "rows locked", "commit/mod.rs":
+    "rows locked", "commit/row_locks.rs":
     "self.hold_rows(&mut held, &wanted)?;
         self.flush_buffer()?;" =>
     "if crate::rules::is_kept(\"rows locked\") {

@@ -11,16 +11,16 @@ mod own_time;
 mod payload_key;
 mod rows;
 mod sequences;
+mod state;
 mod switches;
 
 #[cfg(feature = "testing")]
 pub(crate) use rows::{scope_again, table_again};
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use crate::engine::{Family, Kind, Rep};
 use crate::error::{Error, ErrorKind, Result};
-use crate::id_time::OwnTime;
 use crate::index::{self, Class, FOR_EVER_CLASS, Index};
 use crate::meter::Tally;
 use crate::mode::Switches;
@@ -35,6 +35,7 @@ pub(crate) use at_rest::{check_at_rest, outboxes_at_rest};
 pub(crate) use outbox::{Point, Sends};
 pub(crate) use rows::TableKind;
 pub(crate) use sequences::SequencesState;
+pub(crate) use state::{ScopeState, TableState};
 
 use own_time::other_time;
 use rows::{read_scopes, read_tables, table_row};
@@ -45,106 +46,6 @@ use switches::show_switches;
 const VERSIONS_MAX: usize = 255;
 /// The longest name of a scope or table, in bytes.
 const NAME_BYTES_MAX: usize = 255;
-
-/// A scope as all its handles share it.
-pub(crate) struct ScopeState {
-    pub(crate) number: u16,
-    pub(crate) name: String,
-    versions: RwLock<Arc<[Retention]>>,
-    classes: AtomicU32,
-    /// Its ids carry their own time.
-    pub(crate) own_time: Option<OwnTime>,
-    /// The key of its fingerprints, if it was made with one of its own.
-    payload_key: Option<u64>,
-    dropped: AtomicBool,
-    /// Whether ids of it may have claims; set before the first one is made.
-    claimed: AtomicBool,
-    /// Its verdicts since the open.
-    pub(crate) tally: Tally,
-    pub(crate) switches: Switches,
-}
-
-impl ScopeState {
-    /// Whether its ids' claims must be asked for. Once true it stays so.
-    pub(crate) fn has_claims(&self) -> bool {
-        self.claimed.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn expect_claims(&self) {
-        self.claimed.store(true, Ordering::Release);
-    }
-
-    /// The retentions it ever had; the last one is in force.
-    pub(crate) fn versions(&self) -> Arc<[Retention]> {
-        Arc::clone(&self.versions.read())
-    }
-
-    /// The retention classes its ids may be in, one bit each.
-    pub(crate) fn classes(&self) -> u32 {
-        self.classes.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn is_dropped(&self) -> bool {
-        self.dropped.load(Ordering::Acquire)
-    }
-}
-
-/// A table as all its handles share it.
-pub(crate) struct TableState {
-    pub(crate) number: u32,
-    pub(crate) name: String,
-    pub(crate) kind: TableKind,
-    /// Whether writes take row locks.
-    pub(crate) guarded: bool,
-    /// Who numbers its rows, if it is an outbox.
-    pub(crate) sends: Option<Sends>,
-    /// The number that write batches name its family by.
-    pub(crate) family_number: u32,
-    /// The catalog keeps it alive: a handle that outlives the store must not keep it open.
-    family: Weak<Family>,
-    dropped: AtomicBool,
-}
-
-impl TableState {
-    fn new(
-        number: u32,
-        name: String,
-        kind: TableKind,
-        family: &Arc<Family>,
-    ) -> Result<Arc<TableState>> {
-        let sends = match kind {
-            TableKind::Outbox => {
-                Some(Sends::of(family).map_err(|e| e.context(format_args!("outbox {name:?}")))?)
-            }
-            _ => None,
-        };
-        Ok(Arc::new(TableState {
-            sends,
-            number,
-            name,
-            kind,
-            guarded: kind == TableKind::Guarded,
-            family_number: family.number(),
-            family: Arc::downgrade(family),
-            dropped: AtomicBool::new(false),
-        }))
-    }
-
-    /// Where its rows are.
-    ///
-    /// # Errors
-    /// `Invalid` if it was dropped, `Closed`.
-    pub(crate) fn family(&self) -> Result<Arc<Family>> {
-        if self.is_dropped() {
-            return Err(Error::invalid(format!("table {:?} was dropped", self.name)));
-        }
-        self.family.upgrade().ok_or_else(Error::closed)
-    }
-
-    pub(crate) fn is_dropped(&self) -> bool {
-        self.dropped.load(Ordering::Acquire)
-    }
-}
 
 /// Limits on what a store may hold.
 #[derive(Clone, Copy, Debug)]

@@ -87,7 +87,7 @@ pub fn prepared(rule: Rule) {
         let ends = std::sync::Arc::clone(&ends);
         threads = threads.start(move |world| match world.store.commit_prepared("t") {
             Ok(outcome) => ends.add(outcome.is_repeat),
-            Err(error) => assert_eq!(error.kind(), ErrorKind::UnknownTransaction),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::UnknownTransaction, "{error}"),
         });
     }
     let rival = rows.clone();

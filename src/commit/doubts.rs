@@ -204,7 +204,7 @@ impl Doubts {
         let serial = inner.next_serial;
         inner.next_serial += 1;
         let too_many = (inner.ended.len() + 1).saturating_sub(self.limits.ended_max);
-        let is_over = |txn: &Box<[u8]>| inner.remembered(txn, &self.limits, now_ms).is_none();
+        let is_over = |txn: &[u8]| inner.remembered(txn, &self.limits, now_ms).is_none();
         let oldest = inner.order.values().take(FORGOTTEN_AT_ONCE).enumerate();
         let gone = oldest.take_while(|(i, txn)| *i < too_many || is_over(txn));
         (serial, gone.map(|(_, txn)| txn.clone()).collect())

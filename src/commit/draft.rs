@@ -477,23 +477,16 @@ impl Draft {
 
     /// A dropped scope or table can't be used any more.
     pub(crate) fn check_handles(&self) -> Result<()> {
+        let gone = |text: String| Err(Error::invalid(text));
         if let Some(scope) = self.scopes.iter().find(|s| s.state.is_dropped()) {
-            return Err(Error::invalid(format!(
-                "scope {:?} was dropped",
-                scope.state.name
-            )));
+            return gone(format!("scope {:?} was dropped", scope.state.name));
         }
         if let Some(space) = self.spaces.iter().find(|s| s.state.is_dropped()) {
-            return Err(Error::invalid(format!(
-                "the sequences {:?} were dropped",
-                space.state.name
-            )));
+            let name = &space.state.name;
+            return gone(format!("the sequences {name:?} were dropped"));
         }
         if let Some(table) = self.tables.iter().find(|t| t.is_dropped()) {
-            return Err(Error::invalid(format!(
-                "table {:?} was dropped",
-                table.name
-            )));
+            return gone(format!("table {:?} was dropped", table.name));
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 //! | step | *crash here* |
 //! | --- | --- |
 //! | room, time, records (`prepare::ending`) | still in doubt |
-//! | ONE write: records, rows, the prepared row goes, the end (`prepare::ended`) | ended, or in doubt |
+//! | ONE write: records, rows, no prepared row, the end (`prepare::ended`) | ended, or in doubt |
 //! | memory follows, sync (`prepare::told`) | ended |
 //! | holds are released | ended |
 //!
@@ -240,8 +240,8 @@ impl Committer {
         Ok(())
     }
 
-    /// What the writes do to the numbers of dead letters. Their ids are held since the prepare, so the
-    /// letters are as they were then.
+    /// What the writes do to the numbers of dead letters. Their ids are held since the prepare, so
+    /// the letters are as they were then.
     fn dead_change(&self, writes: &[Written<'_>]) -> Result<DeadChange> {
         let mut change = DeadChange::new();
         let letters = self.index.book(Book::Dead);

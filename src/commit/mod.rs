@@ -41,9 +41,11 @@ mod queue;
 mod reads;
 mod record;
 mod restamp;
+mod row_locks;
 mod sequences;
 mod settle;
 mod sighting;
+mod stretches;
 mod submit;
 mod tally;
 mod timed;
@@ -56,7 +58,7 @@ use std::time::Duration;
 
 use crate::catalog::Catalog;
 use crate::claims::Claims;
-use crate::clock::{self, Stopwatch};
+use crate::clock::Stopwatch;
 use crate::engine::Rep;
 use crate::error::{Error, ErrorKind, Recorded, Result};
 use crate::index::{Index, LogBuilder};
@@ -94,13 +96,12 @@ use buffer::Buffer;
 use dead_tally::{DeadTally, DeadTurn};
 use decide::Held;
 use draft::Spare;
-use holds::{HoldError, Holds};
+use holds::Holds;
 use kept_top::KeptTop;
 use need::Extent;
 use queue::Queue;
 use sequences::Evicted;
 use times::Times;
-use write::What;
 
 /// Everything that commits go through.
 pub(crate) struct Committer {
@@ -405,56 +406,6 @@ impl Committer {
     /// Loses what is buffered, as a crash does.
     pub(crate) fn discard_buffered(&self) {
         self.buffer.discard();
-    }
-
-    /// Step 6: the locks of the rows that guarded writes and resume points touch, sorted.
-    fn lock_rows(self: &Arc<Self>, draft: &Draft) -> Result<Option<Held>> {
-        if !draft.has_guarded && draft.points.is_empty() && !draft.has_sequences() {
-            return Ok(None);
-        }
-        let guarded = draft.writes.iter().filter_map(|w| match &w.what {
-            What::Guarded { table, key, .. } => {
-                let table = &draft.tables[*table as usize];
-                Some(evaluate::row_hash(table, draft.get(key)))
-            }
-            What::Plain { .. } | What::Send { .. } => None,
-        });
-        let points = draft.points.iter().map(|p| evaluate::point_hash(&p.0));
-        let producers = draft.runs.iter().map(|r| r.hash);
-        let wanted: Vec<u64> = guarded.chain(points).chain(producers).collect();
-        let mut held = Held::new(self, self.rows.owner(), true);
-        self.hold_rows(&mut held, &wanted)?;
-        self.flush_buffer()?;
-        Ok(Some(held))
-    }
-
-    /// Waits for rows in sorted order; the owner must hold none.
-    fn hold_rows(&self, held: &mut Held, wanted: &[u64]) -> Result<()> {
-        let mut met = Vec::new();
-        let taken = match self.rows.try_hold(held.owner(), wanted, &mut met) {
-            Err(HoldError::Foreign(foreign)) => {
-                self.check_reentrant(foreign, true)?;
-                self.check_not_prepared(wanted)?;
-                let by = clock::deadline(self.wait_max);
-                self.rows.hold_sorted(held.owner(), wanted, &mut met, by)
-            }
-            taken => taken,
-        };
-        match taken {
-            Ok(()) => {
-                held.add(wanted.iter().copied());
-                Ok(())
-            }
-            Err(HoldError::Foreign(_)) => {
-                self.check_not_prepared(wanted)?;
-                let text = "a row was locked for longer than wait_max";
-                Err(Error::new(ErrorKind::Busy, text))
-            }
-            Err(HoldError::Poisoned) => {
-                self.index.poison.check()?;
-                Err(Error::closed())
-            }
-        }
     }
 
     /// Makes everything that returned before durable.

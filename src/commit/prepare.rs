@@ -7,7 +7,7 @@
 //! | step | *crash here* |
 //! | --- | --- |
 //! | 1 to 6 as a commit | nothing is there |
-//! | the row, one write (`prepare::staged`, `prepare::written`) | nothing; then in doubt, or nothing |
+//! | the row, one write (`prepare::staged`, `prepare::written`) | nothing; then in doubt |
 //! | sync (`prepare::synced`) | in doubt |
 //! | into the table, surplus holds released | in doubt |
 //!

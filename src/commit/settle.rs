@@ -3,7 +3,6 @@
 //! The first hit decides (protocol: "which record wins"). What is first seen goes into the log,
 //! placed at the later of its own slice and the hit's, and flagged `over` if there was one.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use crate::claims::Change;
@@ -25,9 +24,6 @@ use super::record::How;
 use super::sequences::Producers;
 use super::sighting::sighting;
 use super::write::{What, When, Write};
-
-/// A batch of which more than this part was found is settled item by item.
-const HITS_PART: usize = 8;
 
 /// A scope's rules as one commit sees them.
 pub(super) struct Rules {
@@ -103,7 +99,7 @@ pub(super) struct Settling<'a, 'd> {
     pub(super) prolonged: Vec<u32>,
     /// What becomes of the numbers of dead letters.
     pub(super) dead: DeadChange,
-    unkeyed: u64,
+    pub(super) unkeyed: u64,
 }
 
 impl Committer {
@@ -197,58 +193,7 @@ impl Committer {
         })
     }
 
-    /// The most frequent batch by stretches: ids of one length and scope, each its own, nearly all
-    /// of them new, and nothing else. Item by item it would come to the same.
-    fn settle_new(
-        &self,
-        draft: &Draft,
-        decision: &Decision,
-        log: &mut LogBuilder,
-        rows: &mut Rep,
-    ) -> Result<Option<Settled<'static>>> {
-        let Some(id_len) = draft.uniform().filter(|_| decision.is_all_separate()) else {
-            return Ok(None);
-        };
-        let items = draft.items.len();
-        if decision.hits().len() > items / HITS_PART {
-            return Ok(None);
-        }
-        let mut settling = self.settling(draft, decision, log, rows)?;
-        let Some(&Rules {
-            meta, placement, ..
-        }) = settling.rules.first().filter(|r| r.is_plain)
-        else {
-            return Ok(None);
-        };
-        let hashes = decision.held.hashes();
-        let mut verdicts = Vec::with_capacity(items);
-        let add_new = |log: &mut LogBuilder, verdicts: &mut Vec<Verdict>, new: Range<usize>| {
-            let ids = &draft.bytes[new.start * id_len..new.end * id_len];
-            if !new.is_empty() {
-                log.add_all(&hashes[new.clone()], &meta, placement, id_len, ids);
-                verdicts.extend(new.map(|_| Verdict::First(())));
-            }
-        };
-        let mut next = 0;
-        for at in decision.found() {
-            add_new(settling.log, &mut verdicts, next..at);
-            verdicts.push(settling.item(at as u32, &draft.items[at], Some(&[]))?);
-            next = at + 1;
-        }
-        add_new(settling.log, &mut verdicts, next..items);
-        Ok(Some(Settled {
-            verdicts: Verdicts::new(verdicts),
-            unkeyed: settling.unkeyed,
-            changes: settling.changes,
-            producers: Producers::default(),
-            audits: settling.audits,
-            prolonged: settling.prolonged,
-            dead: settling.dead,
-            is_all_first: decision.hits().is_empty(),
-        }))
-    }
-
-    fn settling<'a, 'd>(
+    pub(super) fn settling<'a, 'd>(
         &'a self,
         draft: &'d Draft,
         decision: &'a Decision,
@@ -317,7 +262,12 @@ impl Committer {
 
 impl Settling<'_, '_> {
     /// One item's verdict; with its writes unless this is a preview.
-    fn item(&mut self, i: u32, item: &Item, writes: Option<&[Write]>) -> Result<Verdict> {
+    pub(super) fn item(
+        &mut self,
+        i: u32,
+        item: &Item,
+        writes: Option<&[Write]>,
+    ) -> Result<Verdict> {
         if self.is_unclaimed(item) {
             return self.unrecorded(item, writes);
         }

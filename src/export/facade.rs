@@ -8,7 +8,8 @@ use metrics::Label;
 
 use crate::stats::{DurationStats, Stats};
 
-use super::registry::{METRICS, MetricKind, Value};
+use super::metric::{MetricKind, Value};
+use super::registry::METRICS;
 
 /// Hands all metrics over, with `fixed` labels on each.
 pub(crate) fn publish(stats: &Stats, fixed: &[(&str, &str)]) {

@@ -2,7 +2,8 @@
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `registry` | each metric: name, help, kind, labels, and how it is read from [`Stats`] |
+//! | `metric` | what one is: name, help, kind, labels, and how it is read from [`Stats`] |
+//! | `registry` | the list of them |
 //! | `text` | Prometheus's text format |
 //! | `facade` | the crate `metrics` |
 //!
@@ -11,10 +12,12 @@
 
 #[cfg(feature = "metrics")]
 mod facade;
+mod metric;
 mod registry;
 mod text;
 
 #[cfg(feature = "metrics")]
 pub(crate) use facade::publish;
-pub use registry::{METRICS, Metric, MetricKind};
+pub use metric::{Metric, MetricKind};
+pub use registry::METRICS;
 pub use text::prometheus;

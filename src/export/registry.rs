@@ -8,69 +8,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::clock::ClockState;
 use crate::mode::{Mode, OnStoreError};
-use crate::stats::{ClaimStates, DurationStats, Health, Stats, TopEntry};
+use crate::stats::{ClaimStates, Health, Stats, TopEntry};
 
-/// What kind of metric one is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum MetricKind {
-    /// It only rises, from the open of the store.
-    Counter,
-    /// A value of now.
-    Gauge,
-    /// Durations in buckets: `_bucket` with `le`, `_sum` and `_count`.
-    Histogram,
-}
-
-/// A metric that the library exports.
-#[derive(Debug)]
-pub struct Metric {
-    name: &'static str,
-    kind: MetricKind,
-    help: &'static str,
-    labels: &'static [&'static str],
-    read: fn(&Stats, &mut Put<'_>),
-}
-
-/// A value as it leaves.
-pub(super) enum Value<'a> {
-    Count(u64),
-    Number(f64),
-    Times(&'a DurationStats),
-}
-
-/// Takes the values of a metric's labels, and its value.
-type Put<'a> = dyn FnMut(&[&str], Value<'_>) + 'a;
-
-impl Metric {
-    /// Its name.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        self.name
-    }
-
-    /// What it says, in a sentence.
-    #[must_use]
-    pub fn help(&self) -> &'static str {
-        self.help
-    }
-
-    /// What kind it is of.
-    #[must_use]
-    pub fn kind(&self) -> MetricKind {
-        self.kind
-    }
-
-    /// The names of its labels.
-    #[must_use]
-    pub fn labels(&self) -> &'static [&'static str] {
-        self.labels
-    }
-
-    pub(super) fn read(&self, stats: &Stats, put: &mut Put<'_>) {
-        (self.read)(stats, put);
-    }
-}
+use super::metric::{Metric, MetricKind, Value, metrics};
 
 /// Sources that are exported, as each is a time series.
 const TOP_EXPORTED: usize = 10;
@@ -88,21 +28,6 @@ fn claim_states(stats: &Stats) -> impl Iterator<Item = (&str, &ClaimStates)> {
 fn seconds(time: SystemTime) -> f64 {
     let since = time.duration_since(UNIX_EPOCH);
     since.map_or(0.0, |d| d.as_secs_f64())
-}
-
-/// Rows of the list.
-macro_rules! metrics {
-    ($($kind:ident $name:literal [$($label:literal)*] $help:literal,
-        |$s:ident, $put:ident| $read:block)*) => {
-        /// All metrics, in the order in which they are exported. docs/metrics.md shows the list.
-        pub static METRICS: &[Metric] = &[$(Metric {
-            name: concat!("firstseen_", $name),
-            kind: MetricKind::$kind,
-            help: $help,
-            labels: &[$($label),*],
-            read: |$s, $put| $read,
-        }),*];
-    };
 }
 
 metrics! {

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use crate::stats::{DurationStats, Stats};
 
-use super::registry::{METRICS, Metric, MetricKind, Value};
+use super::metric::{Metric, MetricKind, Value};
+use super::registry::METRICS;
 
 /// The metrics of several stores in Prometheus's text format, each with a label `store`. The
 /// format wants a metric's samples together, so the stores' own texts can't be joined.

@@ -195,7 +195,10 @@ fn settle(open: &Open, ledger: &mut Ledger, rng: &mut fastrand::Rng) {
             true => open.store.abort_prepared(&name, "again"),
             false => open.store.commit_prepared(&name),
         };
-        assert_eq!(other.unwrap_err().kind(), ErrorKind::TransactionEnded);
+        assert_eq!(
+            other.expect_err("it ended otherwise").kind(),
+            ErrorKind::TransactionEnded
+        );
         told.committed = Some(planned);
     }
 }

@@ -171,7 +171,8 @@ fn buffer(worker: &Worker) -> Result<(), Error> {
         if n.is_multiple_of(5) {
             tell(&worker.did()?);
         }
-        if n % 20 == 7 {
+        // Seldom, as it syncs, and cuts are to find something that isn't.
+        if n % 80 == 47 {
             worker.drain(|line| tell(&line))?;
         }
         std::thread::sleep(std::time::Duration::from_micros(300));

@@ -7,12 +7,13 @@ use std::path::Path;
 const PAGE: &str = include_str!("../../docs/async.md");
 
 /// Types whose calls go to a store.
-const HANDLES: [&str; 15] = [
+const HANDLES: [&str; 16] = [
     "ApproximateScope",
     "Backups",
     "Batch",
     "Claim",
     "Handler",
+    "Outbox",
     "Reconciliation",
     "RepairPlan",
     "Scope",

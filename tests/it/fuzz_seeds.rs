@@ -142,7 +142,7 @@ fn stored_bytes() -> Vec<(Stored, Vec<u8>)> {
         let mut batch = store.batch();
         batch.once(&sliding, "old-xx");
         batch
-            .once(&hour, &txn)
+            .once(&hour, txn)
             .put(&store.table("rows").expect("a table"), txn, "row");
         batch.resume_at(txn, 1);
         let verdicts = batch.prepare(txn).expect("a prepare");
@@ -201,6 +201,8 @@ fn row(family: &str, key: &[u8], value: &[u8]) -> Vec<(Stored, Vec<u8>)> {
         Some("prepared") => vec![(Stored::Prepared, value.to_vec())],
         Some("dead") => vec![(Stored::DeadLetter, value.to_vec())],
         Some("table") if key == [0xff] => vec![(Stored::OutboxPoint, value.to_vec())],
+        // An outbox's message has its number for a key; else it is the caller's row.
+        Some("table") if key.len() != 8 => Vec::new(),
         Some("table") => vec![(Stored::Message, value.to_vec())],
         Some("log1") => vec![
             (Stored::LogNumber, key.to_vec()),

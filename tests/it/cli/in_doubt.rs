@@ -1,28 +1,30 @@
 //! `in-doubt`, and the number of transactions in `stat`.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::path::Path;
 
-use firstseen::{Options, Policy, Store, days};
+use firstseen::{Error, Options, Policy, Store, days};
 use serde_json::json;
 
 use super::program::run;
 
-fn prepare(dir: &Path, txns: &[&str]) -> Store {
-    let store = Store::open(dir.join("s"), Options::new()).unwrap();
-    let ids = store.scope("orders", Policy::remember(days(7))).unwrap();
-    let rows = store.table("rows").unwrap();
+fn prepare(dir: &Path, txns: &[&str]) -> Result<Store, Error> {
+    let store = Store::open(dir.join("s"), Options::new())?;
+    let ids = store.scope("orders", Policy::remember(days(7)))?;
+    let rows = store.table("rows")?;
     for txn in txns {
         let mut batch = store.batch();
         batch.once(&ids, txn).put(&rows, txn, "row");
-        let _ = batch.prepare(txn).unwrap();
+        let _ = batch.prepare(txn)?;
     }
-    store
+    Ok(store)
 }
 
 #[test]
 fn transactions_in_doubt_are_listed_while_in_use_and_ended_by_hand() {
     let dir = tempfile::tempdir().unwrap();
-    let store = prepare(dir.path(), &["cp-1", "cp-2"]);
+    let store = prepare(dir.path(), &["cp-1", "cp-2"]).unwrap();
     let listed = run(dir.path(), "in-doubt list --store s --json")
         .expect(0)
         .json_lines();
@@ -83,7 +85,7 @@ fn transactions_in_doubt_are_listed_while_in_use_and_ended_by_hand() {
             (&aborted, &two, &ada, &gone)
         ]
     );
-    let store = prepare(dir.path(), &[]);
+    let store = prepare(dir.path(), &[]).unwrap();
     let rows = store.table("rows").unwrap();
     assert!(rows.get("cp-1").unwrap().is_some() && rows.get("cp-2").unwrap().is_none());
 }

@@ -23,6 +23,7 @@ pub(super) fn command(dir: &Path, args: &str) -> Command {
 }
 
 /// Runs the binary with these arguments, to its end.
+#[cfg(all(feature = "raw", feature = "testing"))]
 pub(crate) fn run_args(dir: &Path, args: &[String]) -> Ran {
     let mut command = command(dir, "");
     command.args(args);

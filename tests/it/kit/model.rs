@@ -383,7 +383,8 @@ impl Model {
 
     /// Whether a batch that succeeds writes anything at all.
     fn writes(&self, batch: &Batch) -> bool {
-        let draft = Draft::new(self, self.now_ms, &[]);
+        let foreign = self.foreign();
+        let draft = Draft::new(self, self.now_ms, &foreign);
         let settled = settle(draft, &batch.items, &batch.always);
         settled.is_ok_and(|(_, e)| {
             let mut ids = e.ids.values();

@@ -1,28 +1,8 @@
 //! Work that is stuck, whose outcome nobody knows, or that was given up.
 
-use std::time::Duration;
+use firstseen::{Options, Policy, Store, days};
 
-use firstseen::{Clock, ManualClock, Options, Policy, Store, days};
-
-use super::{Drill, said, week};
-
-const HOUR: Duration = Duration::from_secs(3600);
-
-/// A clock that is two hours behind the system's, which the program goes by.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the program reads the system's clock"
-)]
-fn two_hours_ago() -> ManualClock {
-    let clock = ManualClock::new();
-    clock.step_to(std::time::SystemTime::now() - 2 * HOUR);
-    clock
-}
-
-fn under(clock: &ManualClock) -> Options {
-    let clock = Clock::Manual(clock.clone());
-    Options::new().background(false).clock(clock)
-}
+use super::{Drill, HOUR, said, two_hours_ago, under, week};
 
 fn begin(store: &Store, id: &str) -> firstseen::Claim {
     let mut claim = week(store).claim(id).unwrap().first().unwrap();

@@ -12,7 +12,7 @@ use firstseen::{
 use super::super::cases::until;
 use super::{Drill, said, week};
 
-fn fault(place: Place, failure: Injected, times: u64) -> Injection {
+pub(super) fn fault(place: Place, failure: Injected, times: u64) -> Injection {
     Injection {
         place,
         failure,

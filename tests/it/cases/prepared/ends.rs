@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use firstseen::{AuditEvent, Clock, ErrorKind, ManualClock, Options, Recorded, Store};
+use firstseen::{
+    AuditEvent, Clock, ErrorKind, ManualClock, Mode, Options, Recorded, Store, Verdict,
+};
 
 use super::super::{expect_error, expect_invalid, ms, quiet, secs};
 use super::{World, is_first};
@@ -210,8 +212,8 @@ fn an_end_that_could_not_be_written_may_be_asked_for_again() {
     );
 }
 
-/// Messages of a prepared transaction get their numbers when it is committed, behind those that were
-/// committed meanwhile; those of an aborted one never come.
+/// Messages of a prepared transaction get their numbers when it is committed, behind those that
+/// were committed meanwhile; those of an aborted one never come.
 #[test]
 fn messages_are_numbered_by_the_commit_that_ends_the_transaction() {
     let world = World::new();
@@ -253,4 +255,24 @@ fn dead_letters_count_when_the_transaction_is_committed() {
     assert_eq!(letters(&world), 1);
     let world = world.crashed();
     assert_eq!(letters(&world), 1);
+}
+
+/// A scope that only observes lets a duplicate's effect through at the commit, and what is known of
+/// the id stays.
+#[test]
+fn what_a_scope_only_observes_takes_effect_at_the_commit() {
+    let world = World::new();
+    let mut batch = world.order("a", 1);
+    assert!(batch.commit().unwrap()[0].is_first());
+    let known = world.ids.peek("a").unwrap().unwrap().first_seen_at();
+    world.ids.set_mode(Mode::ObserveOnly).unwrap();
+    let mut batch = world.store.batch();
+    batch.once(&world.ids, "a").put(&world.rows, "a", "again");
+    let verdicts = batch.prepare("txn").unwrap();
+    assert!(matches!(verdicts[0], Verdict::Observed(..)), "{verdicts:?}");
+    assert_eq!(&world.rows.get("a").unwrap().unwrap()[..], b"sold");
+    world.store.commit_prepared("txn").unwrap();
+    assert_eq!(&world.rows.get("a").unwrap().unwrap()[..], b"again");
+    let still = world.ids.peek("a").unwrap().unwrap().first_seen_at();
+    assert_eq!(known, still);
 }
