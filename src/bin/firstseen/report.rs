@@ -20,7 +20,8 @@ use crate::place;
 use crate::plot::{bars, escape, lines};
 use crate::show::Lines;
 use crate::stat::{Found, freshness, look};
-use crate::time::{rfc3339, span};
+use crate::table::span;
+use crate::time::rfc3339;
 
 /// Bars of the plot of first sights.
 const SIGHTS: usize = 60;

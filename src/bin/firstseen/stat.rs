@@ -18,8 +18,8 @@ use crate::failure::{Ending, Failure};
 use crate::place;
 use crate::show::Lines;
 use crate::stop;
-use crate::table;
-use crate::time::{rfc3339, span};
+use crate::table::{self, span};
+use crate::time::rfc3339;
 
 /// What one look found.
 pub(crate) struct Found {

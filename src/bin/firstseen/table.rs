@@ -2,6 +2,7 @@
 //! terminal that may have them.
 
 use std::io::{self, IsTerminal};
+use std::time::Duration;
 
 /// A column's heading, and whether what is in it stands to the right.
 pub(crate) type Column = (&'static str, bool);
@@ -49,6 +50,11 @@ fn styled(text: &str, code: &str) -> String {
         true => format!("\x1b[{code}m{text}\x1b[0m"),
         false => text.to_string(),
     }
+}
+
+/// A length of time for people, as `10 minutes`.
+pub(crate) fn span(time: Duration) -> String {
+    indicatif::HumanDuration(time).to_string()
 }
 
 #[cfg(test)]

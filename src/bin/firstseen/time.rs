@@ -193,11 +193,6 @@ pub(crate) fn rfc3339(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
 }
 
-/// A length of time for people, as `10 minutes`.
-pub(crate) fn span(time: Duration) -> String {
-    indicatif::HumanDuration(time).to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,8 +7,8 @@ use crate::args::TopArgs;
 use crate::failure::{Ending, Failure};
 use crate::place;
 use crate::show::Lines;
-use crate::table;
-use crate::time::{rfc3339, span};
+use crate::table::{self, span};
+use crate::time::rfc3339;
 
 pub(crate) fn run(args: &TopArgs) -> Result<Ending, Failure> {
     let store = place::look(&args.look.store)?;
