@@ -70,7 +70,7 @@ impl Mark {
     }
 
     pub(super) fn decode(slot: &[u8]) -> Option<Mark> {
-        let slot: &[u8; SLOT_BYTES] = slot.get(..SLOT_BYTES)?.try_into().ok()?;
+        let slot: &[u8; SLOT_BYTES] = slot.try_into().ok()?;
         let u64_at = |at: usize| {
             let mut raw = [0; 8];
             raw.copy_from_slice(&slot[at..at + 8]);
