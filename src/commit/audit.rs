@@ -35,7 +35,19 @@ impl Committer {
             from: &from,
             to: &to.encode(),
         };
-        let tally = self.put_audit(&mut rows, &audit, why)?;
+        self.write_audited(rows, &audit, why, held)
+    }
+
+    /// Writes rows with what the audit tells of them, durable on return. `held` are their locks,
+    /// which stay if nobody knows the outcome.
+    pub(super) fn write_audited(
+        &self,
+        mut rows: Rep,
+        audit: &Audit<'_>,
+        why: &Why<'_>,
+        held: Held,
+    ) -> Result<()> {
+        let tally = self.put_audit(&mut rows, audit, why)?;
         let appended = self.append(&mut LogBuilder::default(), &mut rows, Durability::Synced);
         drop(tally);
         match appended.and_then(|n| self.index.wait_durable(n)) {

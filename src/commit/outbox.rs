@@ -207,16 +207,7 @@ impl Committer {
         };
         let mut rows = Rep::default();
         rows.put(table.family_number, outbox::POINT, &point.encode());
-        let tally = self.put_audit(&mut rows, &audit, why)?;
-        let appended = self.append(&mut LogBuilder::default(), &mut rows, Durability::Synced);
-        drop(tally);
-        match appended.and_then(|n| self.index.wait_durable(n)) {
-            Ok(()) => Ok(()),
-            Err(error) => {
-                keep_if_unknown(&error, [Some(held)]);
-                Err(error)
-            }
-        }
+        self.write_audited(rows, &audit, why, held)
     }
 
     /// The resume point is moved by one caller at a time.
